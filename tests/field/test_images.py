@@ -214,6 +214,24 @@ def test_what_a_mask_of_gdal_hides_has_no_value(tmp_path, pixels, beside):
     with open_image(tmp_path / "a.tif") as stack, open_image(known) as expected:
         np.testing.assert_allclose(whole(stack.source()), whole(expected.source()), atol=1e-6)
     np.testing.assert_array_equal(read_image(tmp_path / "a.tif"), read_image(known))
+    if pixels.ndim == 3:  # a grey layer has the contrast of its own
+        for way, seen in ways(tmp_path / "a.tif", array=False).items():
+            np.testing.assert_array_equal(seen, pixels * ~hidden / 255, err_msg=way)
+
+
+@pytest.mark.parametrize("make", [np.array, from_array])
+def test_what_a_mask_of_gdal_hides_is_no_region_of_a_layer(tmp_path, make):
+    labels = np.where(BORDER, 9, 0).astype(np.uint8)
+    labels[20:30, 15:20] = 1
+    with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+        file.write(labels, photometric="minisblack", metadata=None)
+        file.write(~BORDER, photometric="mask", subfiletype=4, metadata=None)
+    viewer, session = ViewerModel(), Session()
+    layer = viewer.add_labels(make(labels), metadata={FILE: str(tmp_path / "a.tif")})
+    assert count_regions(layer, ViewPoint.of(viewer)) in (1, None)
+    session.choose(image=viewer.add_image(np.float32(SEEN[..., 0])), regions=layer)
+    (task,) = prepare(viewer, session).tasks()
+    assert task.regions.ids == [1]
 
 
 def test_what_is_transparent_moves_no_limits(tmp_path):

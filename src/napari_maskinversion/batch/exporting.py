@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,15 +86,16 @@ def export_steps(
     overwrite: bool = False,
     stale: bool = False,
     captions: str | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[int, Exported]]:
     """Write all images that have results; with the decisions about them.
 
-    All files appear together at the end, or none.
+    ``names`` are other names of `FILES`, by format. All files appear together at the end, or none.
 
     Images that were computed from other regions, words or settings than the project has now are
     left out.
     """
-    files = _targets(project, out, formats, overwrite=overwrite)
+    files = _targets(project, out, formats, {**FILES, **(names or {})}, overwrite=overwrite)
     exported = Exported(files=list(files.values()))
     annotated: list[tuple[int, Annotations, dict[str, Any]]] = []
     tables: list[pd.DataFrame] = []
@@ -144,7 +145,12 @@ def export_steps(
 
 
 def _targets(
-    project: OpenProject, out: Path, formats: Sequence[str], *, overwrite: bool
+    project: OpenProject,
+    out: Path,
+    formats: Sequence[str],
+    names: Mapping[str, str],
+    *,
+    overwrite: bool,
 ) -> dict[str, Path]:
     """Return the file of each format, if it may be written."""
     unknown = next((name for name in formats if name not in FILES), None)
@@ -154,7 +160,7 @@ def _targets(
     results = project.out.resolve()
     if out.resolve() == results or out.resolve().is_relative_to(results / ARCHIVES):
         raise InputError(f"{out} holds the results of the project; choose another folder.")
-    files = {name: out / FILES[name] for name in formats}
+    files = {name: out / names[name] for name in formats}
     check_folder(out)  # also finishes what a killed export left
     whole = files.get("parquet")
     if whole is not None and whole.exists():

@@ -24,7 +24,7 @@ from .ome_zarr import is_zarr, label_image, open_zarr
 from .other_formats import is_other_format, open_other_format
 from .plane_source import brightness_note
 from .stack import Stack, check_series, stack_of
-from .tiff import is_tiff, open_tiff, without_nodata
+from .tiff import FileMask, file_masks, is_tiff, masked, open_tiff, without_nodata
 
 # Formats that are read piece by piece; all others are decoded whole.
 _LAZY_FORMATS: Final[
@@ -168,6 +168,15 @@ def nodata_of(file: Path | None, shape: tuple[int, ...]) -> float | None:
     return None if file is None else _about(file, shape[-2:])[1]
 
 
+def without_masked(
+    array: Array, file: Path | None, shape: tuple[int, ...], *, rgb: bool = False, labels: bool
+) -> Any:
+    """Return a layer's array with no value, or as labels no region, where its file's mask is 0."""
+    masks = {} if file is None else _about(file, shape[-2:])[2]
+    axes = (*[""] * (len(shape) - 2), "y", "x", *["s"] * rgb)
+    return masked(array, axes, masks, labels=labels) if masks else array
+
+
 def georeference_of(file: Path | None, shape: tuple[int, int]) -> Georeference | None:
     """Return the georeference of a file whose planes have this shape; None without one."""
     units = None if file is None else _units_of(file, shape)
@@ -191,18 +200,22 @@ def _units_of(file: Path, shape: tuple[int, int]) -> Units | None:
     return _about(file, shape)[0]
 
 
-def _about(file: Path, shape: tuple[int, ...]) -> tuple[Units | None, float | None]:
-    """Return units and nodata of a file; None if it has other planes or another reader."""
+_About = tuple[Units | None, float | None, dict[tuple[int, ...], FileMask]]
+
+
+def _about(file: Path, shape: tuple[int, ...]) -> _About:
+    """Return units, nodata and masks of a file; none if it has other planes or another reader."""
     try:
         about = file.stat()
         return _read(file, shape, about.st_mtime_ns, about.st_size)
     except (MaskInversionError, OSError):
-        return None, None
+        return None, None, {}
 
 
 @lru_cache(maxsize=8)
-def _read(file: Path, shape: tuple[int, ...], *_: int) -> tuple[Units | None, float | None]:
-    if not is_tiff(file):
-        return None, None
-    with open_image(file) as stack:
-        return (stack.units, stack.nodata) if stack.shape == shape else (None, None)
+def _read(file: Path, shape: tuple[int, ...], *_: int) -> _About:
+    if is_tiff(file):
+        with open_image(file) as stack:
+            if stack.shape == shape:
+                return stack.units, stack.nodata, file_masks(file)
+    return None, None, {}

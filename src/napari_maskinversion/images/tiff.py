@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -175,7 +176,7 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         closed.callback(file.close)
         masks, close = _masks(closed.enter_context(tifffile.TiffFile(beside))), closed.close
     if masks:
-        levels = tuple(_masked(one, axes, masks, labels=not colours) for one in levels)
+        levels = tuple(masked(one, axes, masks, labels=not colours) for one in levels)
     return Stack(
         levels=levels,
         axes=axes,
@@ -204,7 +205,29 @@ def _masks(file: Any) -> dict[tuple[int, ...], Any]:
     }
 
 
-def _masked(
+@dataclass(frozen=True, slots=True)
+class FileMask:
+    """GDAL's mask of a size in a file, which is opened for each read: a layer has no end."""
+
+    path: Path
+    shape: tuple[int, ...]
+
+    def __getitem__(self, key: Any) -> Any:
+        with _opened(self.path) as file:
+            return np.asarray(_masks(file)[self.shape][key])
+
+
+def file_masks(path: Path) -> dict[tuple[int, ...], FileMask]:
+    """Return GDAL's masks in a file or beside it, by size."""
+    for place in (path, path.with_name(path.name + _BESIDE)):
+        if place.is_file():
+            with _opened(place) as file:
+                if sizes := list(_masks(file)):
+                    return {size: FileMask(place, size) for size in sizes}
+    return {}
+
+
+def masked(
     level: Any, axes: tuple[str, ...], masks: Mapping[tuple[int, ...], Any], *, labels: bool
 ) -> Any:
     """Return a level that has no value, or as labels no region, where its mask is 0."""

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 
 import pytest
+from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.images import across
 from napari_maskinversion._napari.images.images_work import About
@@ -22,6 +23,7 @@ from napari_maskinversion.batch.decided import (
     identities_of,
     image_of,
 )
+from napari_maskinversion.batch.exporting import FILES
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project, write_project
 from napari_maskinversion.results.export.archive import open_archive
@@ -87,6 +89,27 @@ def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot,
     assert {one.label for one in state.review.decisions.values()} == {word}
     undo_all(qtbot, panel)
     assert panel.session.decided == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "file"), [("csv", "mine.csv", "mine.csv"), ("coco", "mine", "mine.json")]
+)
+def test_the_export_of_all_images_has_the_name_that_was_typed(
+    qtbot, panel, computed, tmp_path, monkeypatch, name, typed, file
+):
+    usual = []
+
+    def ask(_, title, place, *more, **options):
+        usual.append(place)
+        return str(tmp_path / "out" / typed), ""
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", ask)
+    panel.images.part.exporting.emit(name)
+    file = tmp_path / "out" / file
+    qtbot.waitUntil(file.exists, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert usual == [str(panel.images.project.folder / FILES[name])]
+    assert [one.name for one in file.parent.iterdir()] == [file.name]
 
 
 def test_suggesting_gives_a_project_without_words_those_in_the_panel(qtbot, panel, project):

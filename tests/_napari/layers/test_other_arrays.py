@@ -6,6 +6,7 @@ napari PR #3153, PR #6553, #7469; constantinpape/heimdall PR #6.
 import numpy as np
 import pytest
 import torch
+from dask.array import from_array
 from napari.components import ViewerModel
 
 from napari_maskinversion._napari.layers.coordinates import ViewPoint
@@ -93,6 +94,12 @@ def test_what_cannot_be_read_is_one_line_with_a_way_out(array, why):
     with pytest.raises(InputError, match=f"Layer 'IMAGE' .*{why}.*numpy.asarray") as error:
         run_input(array, LABELS).tasks()[0].source.read(0, (0, 0, 9, 9))
     assert "\n" not in str(error.value)
+
+
+def test_dask_arrays_of_unknown_size_are_refused_with_what_to_do():
+    labels = from_array(LABELS)
+    with pytest.raises(InputError, match=r"unknown size; give the layer data.compute_chunk_sizes"):
+        run_input(IMAGE, labels[labels.sum((1, 2)) > 0])
 
 
 @pytest.fixture

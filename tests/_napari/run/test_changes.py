@@ -31,6 +31,21 @@ def test_painted_and_removed_regions_are_counted_and_undone_ones_are_not(
     assert widget.session.next_step is NextStep.REVIEW
 
 
+def test_an_undo_of_a_stroke_counts_at_once(qtbot, widget, slow, run_to_end):
+    slow.free = True
+    cells = widget._viewer.layers["cells"]
+    cells.paint((100, 100), 77)
+    run_to_end(widget)
+    qtbot.waitUntil(lambda: not widget.session.comparing, timeout=20_000)
+    for change, text in ((cells.undo, "1 region changed: update"), (cells.redo, "")):
+        change()
+        assert widget.session.outdated()
+        stale(qtbot, widget, text)
+        qtbot.waitUntil(lambda: not widget.session.comparing, timeout=20_000)
+    cells.refresh()  # is no edit
+    assert not widget.session.outdated()
+
+
 def test_other_pixels_and_only_these_put_the_image_out_of_date(qtbot, widget, slow, run_to_end):
     slow.free = True
     run_to_end(widget)

@@ -19,6 +19,11 @@ def test_boxes_of_voc_count_from_one_and_hold_their_last_pixel(read):
     assert not result.notes
 
 
+def test_a_box_of_voc_may_be_drawn_from_its_lower_corner(read):
+    (item,) = read(voc(box("dog", 9, 12, 2, 5))).items
+    assert item.region.bbox == (4, 1, 12, 9)
+
+
 def test_boxes_of_voc_count_from_zero_if_one_begins_there(read):
     result = read(voc(box("dog", 0, 5, 9, 9), box("cat", 3, 4, 6, 8)))
     assert [item.region.bbox for item in result.items] == [(5, 0, 9, 9), (4, 3, 8, 6)]

@@ -93,20 +93,30 @@ class AcrossImages(QObject):
         self._images.recount()
 
     def _ask_export(self, name: str) -> None:
-        """Ask for a folder and write one export of all images there."""
+        """Ask where, and write one export of all images there, in place of one of its name."""
         project, part = self._images.project, self._images.part
         if project is None:
             return
-        title = f"Folder for {FILES[name]} of all images"
-        folder = QFileDialog.getExistingDirectory(part, title)
-        if folder and may_replace(part, [Path(folder) / FILES[name]]):
-            self.export(Path(folder), [name])
-
-    def export(self, folder: Path, formats: list[str]) -> None:
-        """Write one export of all images, in place of files of these names."""
-        accepted = bool(self._images.part.accepted_only.isChecked())
-        work = partial(export_work, out=folder, formats=formats, accepted_only=accepted)
-        self._begin(partial(work, overwrite=True), inform)
+        title, usual = "Export all images", project.folder / FILES[name]
+        if name != "parquet":  # a folder of many files
+            path, _ = QFileDialog.getSaveFileName(
+                part,
+                title,
+                str(usual),
+                f"*{usual.suffix}",
+                options=QFileDialog.Option.DontConfirmOverwrite,
+            )
+        else:
+            folder = QFileDialog.getExistingDirectory(part, f"{title}: folder for {usual.name}")
+            path = str(Path(folder, usual.name)) if folder else ""
+        if not path:
+            return
+        file = Path(path if path.endswith(usual.suffix) else path + usual.suffix)
+        if may_replace(part, [file]):
+            accepted = bool(part.accepted_only.isChecked())
+            names = {name: file.name}
+            work = partial(export_work, out=file.parent, formats=[name], names=names)
+            self._begin(partial(work, accepted_only=accepted, overwrite=True), inform)
 
     # -- accept and take back -----------------------------------------------------------------
 

@@ -285,7 +285,8 @@ class Keeper(QObject):
             count = len(written.regions or ())
             inform(
                 f"{self.shown.name} has {count:,} regions, with those of {others}; all are kept, "
-                "in one layer when it is opened again."
+                "in one layer when it is opened again. Until then a run takes those of the layer "
+                "that is chosen under Regions."
             )
         if self._then is not None and self.is_kept:
             self.when_kept(self._then)

@@ -37,6 +37,7 @@ class InputWidget(Topic, QWidget):
         super().__init__()
         self._viewer, self._session = viewer, session
         self._watched: Any = None
+        self._undone = 0  # strokes in it
         self.image = LayerCombo(viewer, _is_image, "none open")
         self.regions = LayerCombo(viewer, is_regions, "none yet")
         for combo in (self.image, self.regions):
@@ -186,7 +187,10 @@ class InputWidget(Topic, QWidget):
 
     def _edited(self, event: Any = None) -> None:
         self._timer.throttle()
-        self._session.comparing |= getattr(event, "type", "") in ("paint", "data")
+        undone = len(getattr(self._watched, "_redo_history", ()))  # napari tells of a redrawing
+        edited = undone != self._undone or getattr(event, "type", "") in ("paint", "data")
+        self._undone = undone
+        self._session.comparing |= edited
         self._session.edits += 1
 
     def _picked(self, event: Any = None) -> None:
@@ -200,7 +204,7 @@ class InputWidget(Topic, QWidget):
                 emitter = getattr(old.events, name, None)
                 if emitter is not None:
                     (emitter.connect if connect else emitter.disconnect)(slot)
-        self._watched = layer
+        self._watched, self._undone = layer, len(getattr(layer, "_redo_history", ()))
 
 
 def _is_image(layer: Any) -> bool:

@@ -120,7 +120,13 @@ def _shape(layer: Any) -> tuple[int, ...]:
     if hasattr(layer, "shape_type") or hasattr(layer, "symbol"):  # shapes, points
         return ()
     data = layer.data[0] if getattr(layer, "multiscale", False) else layer.data
-    return tuple(int(side) for side in data.shape[: layer.ndim])
+    shape = data.shape[: layer.ndim]
+    if not np.isfinite(shape).all():
+        raise InputError(
+            f"Layer '{layer.name}' has a dask array of unknown size; give the layer "
+            "data.compute_chunk_sizes()."
+        )
+    return tuple(int(side) for side in shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...base.regions import as_array
-from ...images.opening import nodata_of
+from ...images.opening import nodata_of, without_masked
 from ...images.tiff import without_nodata
 from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
@@ -152,7 +152,10 @@ def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | N
     if part.size > _COUNTED_PIXELS:
         coarse = part[(slice(None, None, _COARSE),) * part.ndim]
         return None if part.nbytes > _LOOKED_AT or coarse.any() or part.max() else 0
-    part = without_nodata(part, nodata_of(file_of(layer), grid.shape))
+    file = file_of(layer)
+    seen = without_masked(part, file, grid.shape, labels=True)
+    part = np.asarray(seen[(slice(None),) * grid.ndim])
+    part = without_nodata(part, nodata_of(file, grid.shape))
     all_covered = layer.metadata.get(COVERED, {})
     if planes != "each":
         return _count_values(part) + _count_hidden(all_covered.get(cut.index_of_others, {}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from ...base.errors import InputError
 from ...images.channels import Channel, ChannelPlane, ColourPlane, auto_limits
 from ...images.lazy_plane import LazyPlane
-from ...images.opening import nodata_of
+from ...images.opening import nodata_of, without_masked
 from ...images.plane_source import PlaneSource
 from .coordinates import Grid, Plane, Slice, ViewPoint, pixels_to_layer, plane_of, slice_of
 from .displayed_plane import SHADES, DisplayedLayer, DisplayedPlane, FloatArray
@@ -31,6 +32,7 @@ class LayerCopy:
     pinned: bool  # Arrays in memory hold only the plane shown
     rgb: bool
     limits: tuple[float, float]
+    file: Path | None  # Its file, whose masks hide pixels
     nodata: float | None  # The number that stands for no value in the layer's file
     gamma: float
     opacity: float
@@ -44,9 +46,11 @@ class LayerCopy:
         index = list(cut.index)
         if self.pinned and isinstance(self.levels[0], np.ndarray):
             index = [0] * len(index)
-        return LazyPlane(
-            self.levels, axes=cut.axes, index=index, samples=self.rgb, nodata=self.nodata
-        )
+        levels = [
+            without_masked(one, self.file, self.grid.shape, rgb=self.rgb, labels=False)
+            for one in self.levels
+        ]
+        return LazyPlane(levels, axes=cut.axes, index=index, samples=self.rgb, nodata=self.nodata)
 
     def source(self, cut: Slice) -> PlaneSource:
         """Return the layer alone: its colours, or its contrast limits as black and white."""
@@ -83,6 +87,7 @@ def copy_layer(
         pinned=pinned,
         rgb=bool(layer.rgb),
         limits=_limits(layer),
+        file=file_of(layer),
         nodata=nodata_of(file_of(layer), grid.shape),
         gamma=float(layer.gamma),
         opacity=float(layer.opacity),

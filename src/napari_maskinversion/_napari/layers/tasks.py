@@ -19,7 +19,7 @@ from ...base.affine import Affine2D
 from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position, RegionIdentity, identify_all
 from ...base.regions import Region, Regions
-from ...images.opening import FileArray, nodata_of
+from ...images.opening import FileArray, nodata_of, without_masked
 from ...images.tiff import without_nodata
 from ...pipeline.run import PlaneTask
 from ...regions.drawn_shapes import Shape, lie_outside, rasterise
@@ -142,7 +142,8 @@ def copy_regions(
     in_memory = isinstance(data, np.ndarray)
     file = file_of(layer)
     nodata = nodata_of(file, grid.shape)
-    if nodata and file is not None and not in_memory:
+    data = without_masked(data, file, grid.shape, labels=True)
+    if nodata and file is not None and not isinstance(data, np.ndarray):
         data, nodata = FileArray(data, file, "labels", nodata), None
     pinned = shown_only and in_memory
     return LabelsCopy(grid=grid, data=data, pinned=pinned, nodata=nodata, **_known_of(layer))

@@ -173,6 +173,7 @@ def _voc_geometry(item: Any, first: int, turn: float, scale: tuple[int, int]) ->
         return Outline([ring(_corners(one)) for one in outlines])
     sides = zip(_SIDES, scale * 2, strict=True)
     x0, y0, x1, y1 = (finite(item.findtext(f"bndbox/{side}"), side) * by for side, by in sides)
+    (x0, x1), (y0, y1) = sorted((x0, x1)), sorted((y0, y1))  # drawn from its lower corner
     if turn:  # of CVAT
         return Outline([turned_box(x0 - first, y0 - first, x1, y1, turn)])
     return Box(y0 - first, x0 - first, y1, x1)
@@ -233,12 +234,12 @@ def _cvat_drawn(shape: Any, where: str, track: Any = None) -> Drawn:
     about: dict[str, Any] = {}
     where += f" ({label})" if label else ""
     if track is not None:
-        frame, own = as_number(shape.get("frame")), as_number(track.get("id"))
+        frame, own = shape.get("frame") or "", as_number(track.get("id"))
         where += f", frame {frame}"
-        if type(frame) is int:
-            about = {"position": (("t", frame),), "source_id": str(own)}
-            about |= {"id": own + 1} if type(own) is int else {}  # its numbers begin at 0
-    geometry = partial(_cvat_geometry, shape)
+        about = {"position": (("t", int(frame) if frame.isdecimal() else 0),)}
+        about |= {"source_id": str(own)} if own is not None else {}
+        about |= {"id": own + 1} if type(own) is int else {}  # its numbers begin at 0
+    geometry = partial(_cvat_geometry, shape, tracked=track is not None)
     return Drawn(where=where, geometry=geometry, label=label, values=values, **about)
 
 
@@ -255,12 +256,14 @@ def _cvat_labels(root: Any) -> dict[str, str]:
     return labels
 
 
-def _cvat_geometry(drawn: Any) -> Geometry | None:
+def _cvat_geometry(drawn: Any, *, tracked: bool) -> Geometry | None:
     def numbers(*names: str) -> list[float]:
         return [finite(drawn.get(name), name) for name in names]
 
     if drawn.tag in _NO_AREA:
         raise LeftOut(f"is a {drawn.tag}")
+    if tracked and not (drawn.get("frame") or "").isdecimal():
+        raise ValueError(f"its frame is {drawn.get('frame')!r}, not a whole number")
     turn = _turn(drawn.get("rotation")) or 0
     if drawn.tag == "polygon":
         pairs = [pair.split(",") for pair in (drawn.get("points") or "").split(";") if pair]
