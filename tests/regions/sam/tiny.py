@@ -105,12 +105,13 @@ def tiny_sam2(seed: int = 0):
     """A SAM 2 of five blocks; lively weights."""
     from transformers import Sam2Model
 
-    return lively(Sam2Model(tiny_sam2_config()), seed)
+    return lively(Sam2Model, tiny_sam2_config(), seed)
 
 
-def lively(model, seed=0):
+def lively(architecture, config, seed=0):
     state = torch.get_rng_state()
     torch.manual_seed(seed)
+    model = architecture(config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
@@ -169,7 +170,7 @@ def save_sam3(folder):
         detr_decoder_config={**layers, "num_queries": 6},
         mask_decoder_config=heads,
     )
-    lively(Sam3Model(config)).save_pretrained(folder)
+    lively(Sam3Model, config).save_pretrained(folder)
     vocabulary = {name: number for number, name in enumerate(names)}
     CLIPTokenizerFast(vocab=vocabulary, merges=[]).save_pretrained(folder)
     return folder
