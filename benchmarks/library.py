@@ -91,8 +91,8 @@ def measure(vectors: NDArray[np.float32], folder: Path) -> dict[str, Any]:
     import torch
 
     from napari_maskinversion import Library
-    from napari_maskinversion.library.spaces import Space
     from napari_maskinversion.library.store import ImageRecord, Store
+    from napari_maskinversion.results.spaces import Space
 
     count, width = vectors.shape
     library, store = Library.new(folder), Store(folder)

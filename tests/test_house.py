@@ -117,6 +117,7 @@ API = {
     "engine/models/registry.py": {"list_models"},
     "engine/settings.py": {"InversionConfig"},
     "images/opening.py": {"read_image"},
+    "learning/classifier.py": {"Classifier"},
     "library/library.py": {"Library"},
     "pipeline/finding.py": {"Found", "find_regions"},
     "pipeline/imagining.py": {"imagine"},

@@ -65,6 +65,7 @@ def test_reviewing_loads_torch_only_to_learn():
 
 
 PUBLIC = {
+    "Classifier",
     *("load_model", "list_models", "wrap_open_clip", "MaskInverter", "InversionConfig"),
     *("InversionResult", "Regions", "list_methods", "region_embedder", "label_regions"),
     *("read_image", "read_regions", "Results", "export", "errors", "imagine", "Imagined"),

@@ -67,6 +67,7 @@ CONDA = {
     "napari": "napari-base",
     "dask": "dask-core",
     "matplotlib": "matplotlib-base",
+    "openTSNE": "opentsne",
 }
 
 

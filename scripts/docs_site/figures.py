@@ -211,32 +211,51 @@ def sample_regions():
     )
 
 
-def learning(kind, brief=False):
-    """Return the learning curves of `benchmarks/learning.py` on "aerial" or "blood" images.
+_WORDED = {"words": "right words", "other words": "words that say nothing"}
 
-    A brief table compares text alone with both scores, the least certain regions first.
-    """
-    page = kept("learning")
-    curves = page["kinds"][kind]
-    about = f"{kind}: {curves['regions']} regions, {curves['images']} images; accepted"
-    orders, plain = ("random", "least certain first"), {}
-    if brief:
-        orders, plain = orders[1:], {"text": "words alone", "both": "words and accepted regions"}
+
+def learning_curves(kind):
+    """Return the balanced accuracy of each way of using decisions on "aerial", ... images."""
+    page = kept("learning-curves")
+    lines = {}
+    for words, measured in page["sets"][kind]["ways"].items():
+        for way, values in measured["ways"].items():
+            cells = ("" if one is None else percent(one) for one in values["balanced"])
+            title = way if way.startswith("random forest") else f"{way}, {_WORDED[words]}"
+            lines[title] = [title, *cells]  # A forest takes no words: one line
+    head = [f"{kind}: decisions a class", *map(str, page["settings"]["decisions a class"])]
+    return "\n\n".join([table(head, lines.values()), *_earlier(page), _seeds(page)])
+
+
+def learning_orders():
+    """Return how many decisions each order needs, with words that say nothing."""
+    page = kept("learning-curves")
+    sets = {kind: found["orders"]["other words"] for kind, found in page["sets"].items()}
+    orders = next(iter(sets.values()))
     lines = [
-        [
-            f"{place}: {plain[scores]}" if brief else f"{place}, {order}: {scores}",
-            *("" if one is None else percent(one) for one in values),
-        ]
-        for order in orders
-        for place, scored in curves[order].items()
-        for scores, values in scored.items()
-        if scores in (plain or scored)
+        [name, *(_counted(found[name]["decisions"]) for found in sets.values())] for name in orders
     ]
-    head = [about, *map(str, page["settings"]["accepted"])]
-    command = TARGETS.sub("", page["command"])
-    return "\n\n".join(
-        [table(head, lines), *_earlier(page), _small(f"`{command}`, {page['date'][:10]}")]
-    )
+    return table(["", *sets], lines) + f"\n\n{_seeds(page)}"
+
+
+def learning_doubtful():
+    """Return precision and recall of the search for wrong decisions."""
+    page = kept("learning-curves")
+    lines = [
+        [f"{kind}, {_WORDED[words]}", *(percent(one) for one in found.values())]
+        for kind, measured in page["sets"].items()
+        for words, found in measured["doubtful"].items()
+    ]
+    head = ["", *next(iter(page["sets"].values()))["doubtful"]["words"]]
+    return table(head, lines) + f"\n\n{_seeds(page)}"
+
+
+def _counted(one):
+    return f"{one['value']:.0f} ({one['low']:.0f}–{one['high']:.0f})"
+
+
+def _seeds(page):
+    return _small(f"Means of {page['settings']['seeds']} random splits, with 95 % intervals.")
 
 
 def rows(name, columns, titles=None):

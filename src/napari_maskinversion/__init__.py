@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .engine.models.registry import list_models
     from .engine.settings import InversionConfig
     from .images.opening import read_image
+    from .learning.classifier import Classifier
     from .library.library import Library
     from .pipeline.finding import Found, find_regions
     from .pipeline.imagining import imagine
@@ -36,6 +37,7 @@ except PackageNotFoundError:  # pragma: no cover - a source tree that is not ins
     __version__ = "0.0.0"
 
 _PUBLIC = {
+    "Classifier": "learning.classifier",
     "Found": "pipeline.finding",
     "InversionConfig": "engine.settings",
     "InversionResult": "engine.invert.loop",
@@ -58,6 +60,7 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "Classifier",
     "Found",
     "Imagined",
     "InversionConfig",

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline import finding
 from napari_maskinversion.results.export.archive import open_archive
@@ -100,3 +101,16 @@ def test_what_cannot_be_found_is_refused(call, files, tmp_path, monkeypatch, arg
     code, _, said = call("find", "frog.png", *arguments, "--out", tmp_path / "found")
     assert code == 2
     assert told in said
+
+
+def test_a_typed_alpha_counts_also_without_regions(call, files, tmp_path, monkeypatch):
+    seen = []
+
+    def propose(model, source, settings, *_):
+        seen.append(settings.inversion.alpha)
+        raise InputError("enough")
+
+    monkeypatch.setattr(finding, "propose", propose)
+    for typed in ((), ("--alpha", 5), ("--alpha", 2)):
+        call("find", files / "frog.png", "frog", "--out", tmp_path / "found", *typed)
+    assert seen == [0, 5, 2]

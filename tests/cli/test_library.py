@@ -2,10 +2,13 @@
 
 import shutil
 
+import numpy as np
 import pytest
+from skimage.io import imsave
 
 from napari_maskinversion import Library
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.batch.project import read_project
 from tests.library.made import bundle
 from tests.scenes import demo_model, write_scene
 
@@ -85,6 +88,27 @@ def test_a_batch_adds_to_the_library_of_its_project(tmp_path, monkeypatch, fine)
     assert library.rows()["id"].tolist() == [2]
     Library.new(tmp_path / "other")
     assert "Added 2 regions" in fine("library", "add", "other", "out")
+    # Another library from now on.
+    said = fine("project", "add", ".", "--library", "third")
+    assert "is added to the library third" in said
+    assert read_project(tmp_path / "project.yaml").library == "third"
+    fine("batch", ".", "--out", "again")
+    assert Library.open(tmp_path / "third").info()["regions"] == 2
+
+
+def test_an_image_without_regions_leaves_the_library(tmp_path, monkeypatch, fine):
+    monkeypatch.chdir(tmp_path)
+    write_scene(tmp_path, 2)
+    for name in ("a", "b"):
+        shutil.copy("image.png", f"{name}.png")
+        shutil.copy("masks.png", f"{name}_mask.png")
+    files = ("--images", "[ab].png", "--regions", "{name}_mask.png", *FAST, "--library", "cells")
+    fine("batch", *files, "--out", "out")
+    imsave("a_mask.png", np.zeros((60, 80), np.uint8), check_contrast=False)
+    said = fine("batch", *files, "--out", "again")
+    assert "a.png has no regions any more: 2 removed from the library" in said
+    rows = Library.open(tmp_path / "cells").rows()
+    assert set(rows["image"]) == {(tmp_path / "b.png").as_posix()}
 
 
 def test_results_are_said_and_the_rest_is_done_if_the_library_fails(tmp_path, monkeypatch, call):

@@ -43,6 +43,7 @@ CALLS = {
     "library similar": ("library", "similar", "library", "1"),
     "library export": ("library", "export", "library", f"{OUT}/library.parquet"),
     "library remove": ("library", "remove", "library", "--label", "car"),
+    "library train": ("library", "train", "library", "--out", f"{OUT}/classifier"),
     "library compact": ("library", "compact", "library"),
     "library verify": ("library", "verify", "library"),
     "bench folder": FOLDER,

@@ -75,7 +75,7 @@ SILENT = (
     *("models list", "models where", "models clear", "models fetch", "models check"),
     *("models calibrate", "labels list", "labels show", "captions search", "bench datasets"),
     *("library new", "library add", "library info", "library search", "library similar"),
-    *("library remove", "library compact", "library verify"),
+    *("library train", "library remove", "library compact", "library verify"),
 )
 WRITING = [
     command

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
+from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.language.ranking.ranking import rank
 from napari_maskinversion.learning.classifier import Classifier
+from napari_maskinversion.learning.evidence import doubtful
 from napari_maskinversion.learning.fitting import folds, interval, minimise
 
 WORDS = ("red cell", "white cell", "platelet")
@@ -46,10 +47,11 @@ def right(classifier, rows, labels):
 
 def test_without_decisions_probabilities_are_those_of_the_words_synonyms_too():
     rng = np.random.default_rng(0)
-    rows, texts, owners = unit(rng.normal(size=(9, 8))), unit(rng.normal(size=(4, 8))), (0, 0, 1, 2)
-    classifier = Classifier.of_words(WORDS, texts, 30.0, owners).fit(rows[:0], [], [])
+    rows, texts = unit(rng.normal(size=(9, 8))), unit(rng.normal(size=(4, 8)))
+    words = Vocabulary(WORDS, synonyms=(("erythrocyte",), (), ()))
+    classifier = Classifier.of_words(words, texts, 30.0).fit(rows[:0], [], [])
     chances = classifier.probabilities(rows)
-    for row, ranking in enumerate(rank(rows, texts, WORDS, 30.0, owners=owners)):
+    for row, ranking in enumerate(rank(rows, texts, WORDS, 30.0, owners=words.owners)):
         order = [WORDS.index(label) for label in ranking.labels]
         assert list(np.argsort(-chances[row])) == order
         np.testing.assert_allclose(chances[row, order], ranking.probabilities, atol=1e-6)
@@ -66,6 +68,15 @@ def test_decisions_teach_what_words_do_not_know_also_on_other_images():
     assert scores.all.low < scores.all.accuracy <= scores.all.high <= 1
     assert {name: one.regions for name, one in scores.classes.items()} == dict.fromkeys(WORDS, 30)
     assert classifier.counts == dict.fromkeys(WORDS, 30)
+
+
+def test_few_decisions_lead_away_from_words_only_where_the_words_are_no_better_than_chance():
+    rows, labels, images = decided(each=1)
+    good = Classifier.of_words(WORDS, rows, 10.0).fit(rows, labels, images)
+    assert good.strength < 1  # each word is its region
+    bad = Classifier.of_words(WORDS, rows[[1, 2, 0]], 10.0).fit(rows, labels, images)
+    assert bad.strength > 1
+    assert best(bad, rows) == labels
 
 
 def test_a_small_strength_stays_with_the_words():
@@ -149,7 +160,7 @@ def test_words_can_be_added_later():
     assert more.classes == (*WORDS, "parasite", NONE_OF_THESE)
     assert best(more, text) == ["parasite"]
     assert right(more, rows, labels) > 0.9
-    with pytest.raises(InputError, match="already"):
+    with pytest.raises(InputError, match="twice"):
         more.with_words(["parasite"], text)
 
 
@@ -203,3 +214,38 @@ def test_features_beside_embeddings_tell_what_embeddings_do_not():
     assert classifier.scores.all.accuracy > 0.95
     with pytest.raises(InputError, match="takes 17 numbers a region; got 16"):
         classifier.probabilities(rows)
+
+
+def flipped(seed=0):
+    """Decisions, 5 % of which are wrong: embeddings, labels, images, the wrong rows."""
+    rows, labels, images = decided(each=100, spread=0.8)
+    rng = np.random.default_rng(seed)
+    wrong = rng.choice(len(labels), len(labels) // 20, replace=False)
+    for row in wrong:
+        labels[row] = rng.choice([name for name in WORDS if name != labels[row]])
+    return rows, labels, images, wrong
+
+
+def test_decisions_that_held_out_regions_contradict_are_listed():
+    rows, labels, images, wrong = flipped()
+    doubts = begun().fit(rows, labels, images).doubtful(labels)
+    listed = {row for row, _ in doubts}
+    assert len(listed & {*wrong}) >= 0.7 * len(wrong)
+    assert len(listed - {*wrong}) <= 0.3 * len(listed)
+    truth = decided(each=100, spread=0.8)[1]
+    assert np.mean([name == truth[row] for row, name in doubts if row in wrong]) > 0.8
+
+
+def test_doubtful_decisions_are_those_of_cleanlab():
+    from cleanlab.filter import find_label_issues
+
+    rng = np.random.default_rng(4)
+    targets = rng.integers(0, 4, 300)
+    logits = rng.normal(size=(300, 4)) + 3 * np.eye(4)[np.where(rng.random(300) < 0.1, 0, targets)]
+    chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    theirs = find_label_issues(
+        targets, chances, filter_by="prune_by_class", return_indices_ranked_by="normalized_margin"
+    )
+    ours = doubtful(chances, targets)
+    assert len(ours) > 20
+    assert len({*ours.tolist()} ^ {*theirs.tolist()}) <= 0.1 * len(theirs)

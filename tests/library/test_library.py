@@ -14,9 +14,9 @@ from napari_maskinversion import errors
 from napari_maskinversion.base.locks import Lock
 from napari_maskinversion.library import store
 from napari_maskinversion.library.library import Library
-from napari_maskinversion.library.spaces import Space
 from napari_maskinversion.library.store import LOCK, ROWS
 from napari_maskinversion.results.export.archive import save_archive
+from napari_maskinversion.results.spaces import Space
 from tests.disk import full_after
 
 from .made import WIDTH, bundle, vectors, write_image
@@ -462,5 +462,28 @@ def test_a_library_that_this_version_wrote_can_still_be_read(tmp_path):
     assert [line for line in library.verify() if "not known where" not in line] == []
     # The same image, added again, is recognised; and what is written stays readable.
     library.add(bundle(4), image=write_image(tmp_path, 0))
-    assert library.rows()["id"].tolist() == [1, 2, 3, 4]
+    assert library.rows()["region"].tolist() == [1, 2, 3, 4]
+    assert library.rows()["id"].tolist()[:3] == [1, 2, 3]
     assert library.info()["images"] == 1
+
+
+def test_a_large_library_is_added_to_as_fast_as_a_small_one(library, monkeypatch):
+    steps, connect = [], sqlite3.connect
+
+    def counted(*arguments, **options):
+        made = connect(*arguments, **options)
+        made.set_progress_handler(lambda: steps.append(1), 50)  # each 50 steps of its machine
+        return made
+
+    def cost(seed):
+        steps.clear()
+        library.add(bundle(2, seed=seed))
+        return len(steps)
+
+    monkeypatch.setattr(store.sqlite3, "connect", counted)
+    before = cost(5)
+    one, rows = bundle(1, seed=7), enumerate(vectors(3000, seed=8), 1)
+    first = one.results.regions[0]
+    regions = tuple(replace(first, id=number, raw_embedding=row) for number, row in rows)
+    library.add(replace(one, results=replace(one.results, regions=regions), masks={}))
+    assert cost(6) < 2 * before

@@ -127,7 +127,7 @@ def test_one_kind_goes_and_the_others_stay(filled):
     after = cache_usage.usage().sizes
     assert after == before | {"texts": 0}
     assert not (filled / "text").exists()
-    with pytest.raises(InputError, match="weights, texts, captions, speeds, exemplars"):
+    with pytest.raises(InputError, match="weights, texts, captions, speeds, library, exemplars"):
         cache_usage.clear(["decisions"])
 
 

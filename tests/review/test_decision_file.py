@@ -44,6 +44,27 @@ def test_looking_leaves_nothing_behind(file):
     assert not beside(file).exists()
 
 
+def test_decisions_follow_an_image_that_is_renamed_and_moved_but_not_a_copy(file, tmp_path):
+    file.write_bytes(b"pixels")
+    with opened(file) as review:
+        review.accept(key(1), "dog")
+    copy, moved = tmp_path / "copy.png", tmp_path / "elsewhere" / "renamed.png"
+    copy.write_bytes(b"pixels")
+    with opened(copy) as review:
+        assert labels(review) == {}
+    moved.parent.mkdir()
+    file.rename(moved)
+    assert has_decisions(moved, image())
+    assert read_runs(moved, image())
+    with opened(moved) as review:
+        assert labels(review) == {1: "dog"}
+        assert any("renamed or moved: its decisions are in" in note for note in review.notes)
+        review.accept(key(2), "cat")
+    assert len(lines(beside(moved))) == 2
+    with opened(moved) as review:
+        assert labels(review) == {1: "dog", 2: "cat"}
+
+
 def test_a_decision_is_one_line_under_a_header_that_says_how_it_came_to_be(file):
     taken = Suggestion(label="red cell", rank=1, similarity=0.31, by="text")
     with opened(file) as review:

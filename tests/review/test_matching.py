@@ -74,6 +74,26 @@ def test_an_id_that_went_to_another_object_brings_no_label_along(review):
         assert back.decisions.status(key(2)) == "rejected"
 
 
+def test_a_region_drawn_anew_under_another_id_keeps_its_decision_where_half_overlaps(review):
+    with review([square(1, 4, 4), square(2, 30, 30)]) as first:
+        first.accept(key(1), "a")
+        first.accept(key(2), "b")
+    with review([square(7, 4, 5), square(8, 30, 37)]) as again:
+        assert labels(again) == {7: "a"}
+        assert any("1 is now 7" in note for note in again.notes)
+        assert any("outline has changed since" in note for note in again.notes)
+        assert any(
+            "match no region here and were set aside: region 2 (b)" in n for n in again.notes
+        )
+
+
+def test_a_decision_about_a_region_that_is_there_is_given_to_no_other(review):
+    with review([square(1, 4, 4)]) as first:
+        first.accept(key(1), "a")
+    with review([square(1, 4, 4), square(2, 4, 5)]) as again:
+        assert labels(again) == {1: "a"}
+
+
 def test_the_decision_made_for_this_very_outline_counts(review):
     with review([square(1, 4, 4)]) as first:
         first.accept(key(1), "small")

@@ -1,5 +1,6 @@
 """What is looked at next."""
 
+import numpy as np
 import pytest
 
 from napari_maskinversion.base.identity import RegionKey
@@ -18,6 +19,7 @@ def queue():
         margins=[0.3, 0.1, NAN, 0.2, 0.2],
         entropies=[0.1, 0.3, NAN, 0.4, 0.2],
         labels=["b", "a", "", "a", "b"],
+        embeddings=np.array([[1, 0, 0], [0.8, 0.6, 0], [0, 1, 0], [0, 0, 1], [0.6, 0.8, 0]]),
     )
 
 
@@ -37,6 +39,7 @@ def walk(shown):
     ("by", "rows"),
     [
         ("given", [0, 1, 2, 3, 4]),
+        ("different", [3, 0, 2, 1, 4]),
         ("margin", [1, 3, 4, 0, 2]),
         ("entropy", [3, 1, 4, 0, 2]),
         ("smallest", [1, 3, 4, 2, 0]),
@@ -116,7 +119,17 @@ def test_decisions_of_an_earlier_day_are_taken_over_all_at_once():
     assert shown.label(0) == "b"
 
 
+def test_what_looks_least_like_the_decided_regions_comes_first():
+    shown, made = queue(), Decisions()
+    made.decide(decide(13), decide(12))  # the third and second axis
+    shown.load(made)
+    shown.sort("different")
+    assert shown.rows.tolist()[:3] == [0, 1, 4]
+
+
 def test_an_empty_table_has_an_empty_queue():
-    shown = ReviewQueue([], areas=[], margins=[], entropies=[], labels=[])
+    shown = ReviewQueue(
+        [], areas=[], margins=[], entropies=[], labels=[], embeddings=np.zeros((0, 3))
+    )
     shown.sort("label")
     assert shown.next() is None

@@ -43,6 +43,7 @@ Ask = Literal[
     "accept word",
     "take back",
     "show decisions",
+    "write features",
     "open region",
 ]
 
@@ -330,7 +331,10 @@ class Session(EventedModel):
     run: RunState = RunState()
     record: Any = None  # The results shown: always those of the chosen layers
     row: int = -1  # The selected region, as a row of the results; -1 for none
-    rows: tuple[int, ...] = ()  # All rows that are selected
+    rows: tuple[int, ...] = ()  # All rows that are selected, in order; who sets them, selects them
+    # Regions of other images that are selected together with `rows`, on the map or in the gallery
+    marked: tuple[RegionPlace, ...] = ()
+    mapped: Any = None  # Results on the map of embeddings, and their places (N, 2) on it
     picked: bool = False  # Whether the user selected it; otherwise the view stays where it is
     place: int = -1  # The row at which the next review goes on; -1 for the first one in order
     review: Any = None  # The review that is open, and what one can be opened of; set by the review

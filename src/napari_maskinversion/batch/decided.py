@@ -72,7 +72,7 @@ def add_to_library(project: OpenProject, name: str, library: Library | None = No
 
 
 def update_library(project: OpenProject, name: str, library: Library) -> int:
-    """Give a library the decisions about an image that it has; return how many are new there."""
+    """Pass to a library the decisions about an image that it has; return how many are new there."""
     file = archive_file(project, name)
     if file is None:
         return 0

@@ -232,7 +232,10 @@ def _settings(task: ImageTask) -> Any:
 
 def _words(task: ImageTask) -> Any:
     if task.vocabulary is not None:
-        return _plain(asdict(task.vocabulary))
+        words = asdict(task.vocabulary)
+        # A classifier counts by its content, wherever it lies; older marks name none.
+        learned = words.pop("learned")
+        return _plain(words | ({} if learned is None else {"classifier": learned["sha256"]}))
     words = {"templates": list(task.templates), "colors": dict(task.colors)}
     return _plain(words | _names_beside(task.regions))
 

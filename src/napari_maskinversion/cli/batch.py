@@ -119,7 +119,7 @@ def batch_command(
 
 def _project(place: Path | None, many: ManyImages, words: Words) -> OpenProject:
     """Return what is to be run, with the words of the options."""
-    labels, template = words.labels, words.template
+    labels, template = words.only_list, words.template
     if place is None:
         pairs, here = many.pairs().pairs, Path.cwd()
         if many.table is None and not any(one.regions for one in pairs):
@@ -237,7 +237,7 @@ class _Batch:
         """Run the images that can be run."""
         write_failed(self.problems, self.out)
         if self.adding is not None:
-            self.adding.forget(sorted(self.bare))
+            self.adding.forget(sorted(self.bare - set(self.plan.bare)))
         tasks = [one for one in self.plan.tasks if one.name not in {*self.problems, *self.bare}]
         if not tasks:
             return

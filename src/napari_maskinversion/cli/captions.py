@@ -25,7 +25,7 @@ from ..language.captions.building import build_bank, continue_bank, default_fold
 from ..language.captions.caption_files import Captions, read_captions
 from ..language.generation.registry import DECODERS
 from ..language.generation.settings import SEARCHES, GenerationSettings, describe
-from ..language.labels.presets import vocabulary_of
+from ..language.labels.presets import vocabulary_of, with_classifier
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import check_expression, embed_expression
 from ..pipeline.captions import CaptionRequest, generate_captions
@@ -77,6 +77,12 @@ class Words:
     template: Annotated[
         list[str] | None, template_option("those of the project, file or preset, else photo")
     ] = None
+    classifier: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rank by this classifier (see library train); --labels adds words to its."
+        ),
+    ] = None
     captions: Annotated[
         Path | None,
         typer.Option(
@@ -88,11 +94,28 @@ class Words:
         str | None, typer.Option(help="Column of a CSV file of captions.")
     ] = None
 
+    @property
+    def are_named(self) -> bool:
+        """Whether there are labels or captions, besides the names in files of regions."""
+        return any(one is not None for one in (self.labels, self.classifier, self.captions))
+
     def vocabulary(self, threshold: float | None) -> Vocabulary | None:
         """Return the labels with their prompts; None without labels."""
+        if self.classifier is not None:
+            return with_classifier(self.classifier, self.labels, threshold)
         if self.labels is None:
             return None
         return vocabulary_of(self.labels, self.template or (), threshold)
+
+    @property
+    def only_list(self) -> str | None:
+        """The labels as a project holds them: a classifier stands for its words."""
+        if self.classifier is None:
+            return self.labels
+        if self.labels is not None:
+            raise InputError("A project takes --labels or --classifier, not both.")
+        with_classifier(self.classifier)  # refuses other files
+        return str(self.classifier)
 
     def sentences(self) -> CaptionSource | None:
         """Return the captions; refuses a file that has none."""

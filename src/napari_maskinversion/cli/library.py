@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..base.errors import InputError, MaskInversionError
-from ..base.targets import check_folder
+from ..base.targets import check_folder, check_targets
+from ..language.labels.learned import SUFFIX
 from ..library.library import Library
 from .console import ProgressBar, echo, print_table, say
 from .options import template_option, with_option_groups
@@ -194,6 +195,34 @@ def similar_command(
     opened = Library.open(place)
     answers = opened.search(like=regions, unlike=unlike or (), top=top, **filters.where)
     _print(answers, f"like {', '.join(map(str, regions))}")
+
+
+@library.command("train")
+@with_option_groups
+def train_command(
+    place: Place,
+    filters: Filters,
+    out: Annotated[Path, typer.Option(help=f"File of the classifier; ends in {SUFFIX}.")],
+    on: Annotated[Literal["decisions"], typer.Option(help="What to learn.")] = "decisions",
+    labels: Annotated[
+        str | None, typer.Option(help="All classes (default: the words that were accepted).")
+    ] = None,
+    template: Annotated[list[str] | None, template_option("photo")] = None,
+    features: Annotated[
+        bool, typer.Option(help="Learn from size and shape, too; for images of one scale.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace the file.")] = False,
+) -> None:
+    """Learn a classifier from decisions; --classifier of run and batch ranks words by it."""
+    opened = Library.open(place)
+    out = out if out.suffix.lower() == SUFFIX else out.with_name(out.name + SUFFIX)
+    check_targets([out], overwrite=overwrite)
+    trained = opened.train(labels, features=features, templates=template or (), **filters.where)
+    names = ("class", "decisions", "right", "95 %")
+    print_table(names, trained.rows(), right=names[1:])
+    for note in (trained.summary, *trained.notes):
+        say(note)
+    say(f"Wrote {trained.save(out, overwrite=overwrite)}")
 
 
 def _print(answers: pd.DataFrame, title: str) -> None:

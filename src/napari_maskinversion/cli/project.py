@@ -60,11 +60,13 @@ def new_command(
     file = project_file(place)
     pairs = many.pairs().pairs
     inputs = [path for one in pairs for path in (one.image, one.regions) if path]
-    inputs += input_files(words.labels, words.captions, many.table, settings.model)
+    inputs += input_files(
+        words.labels, words.classifier, words.captions, many.table, settings.model
+    )
     check_targets([file], overwrite=overwrite, inputs=inputs)
     folder = file.parent
     made = Project(
-        labels=stored_labels(words.labels, folder),
+        labels=stored_labels(words.only_list, folder),
         templates=tuple(words.template or ()),
         captions=None if words.captions is None else relative(words.captions, folder),
         caption_column=words.caption_column,

@@ -45,10 +45,10 @@ def run_command(
 
     The files hold suggestions; the panel exports what you decided in a review.
     """
-    if words.labels is None and words.captions is None and not is_annotations(masks):
+    if not words.are_named and not is_annotations(masks):
         raise InputError("Add --labels dog,cat or --captions FILE, or both.")
     vocabulary, sentences = words.vocabulary(settings.threshold), words.sentences()
-    read = (image, masks, words.labels, words.captions, settings.model)
+    read = (image, masks, words.labels, words.classifier, words.captions, settings.model)
     _held = output.begin(*read, settings.method.weights)  # until this function returns
     check_library(into, output.out)
     with open_job(image, masks, settings, say) as job:
@@ -70,7 +70,9 @@ def run_command(
         print_results(results)
         agreement = agreement_of(results)
         compared = "" if agreement is None else agreement.text
-        for note in (compared, settings.method.lacks, results.info.flags_note):
+        learned = None if vocabulary is None else vocabulary.learned
+        about = "" if learned is None else learned.text
+        for note in (about, compared, settings.method.lacks, results.info.flags_note):
             if note:
                 say(note)
         say(written)

@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
 
+from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
-from ..language.labels.vocabulary import NONE_OF_THESE
-from .fitting import balanced, folds, held_out, interval, minimise, temperature_of
+from ..base.reading import as_path, parse_json, validated
+from ..language.labels.files import item_of, read_label_file
+from ..language.labels.learned import FORMAT, SUFFIX, VERSION, read_head
+from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
+from ..language.ranking.ranking import Ranking
+from .evidence import Scores, cautions, doubtful, score, usable
+from .features import NAMES, HasShape, check_features, features_of
+from .fitting import Task, chosen_folds, product, temperature_of
 
-FloatArray = npt.NDArray[np.floating]
+FloatArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.intp]
 
-STRENGTHS: Final = (0.1, 1.0, 10.0, 100.0)  # Tried by cross-validation, the most cautious first
-STRENGTH: Final = 1.0  # Where decisions are too few for it
-_FOLDS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ClassScore:
-    """How many held-out regions got their class back."""
-
-    regions: int  # Scored ones
-    accuracy: float  # Share of them that is right
-    low: float  # 95 % interval
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Accuracy on regions that were not learned from."""
-
-    all: ClassScore
-    words: float  # Accuracy of the words alone on the same regions
-    classes: dict[str, ClassScore]  # By class; those that could not be scored are missing
-    over: str  # What was held out together: "images" or "regions"
+STRENGTHS: Final = (
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+    10.0,
+    30.0,
+)  # Tried by cross-validation, the most cautious first
+_ARRAYS: Final = ("texts", "learned", "centre", "spread")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -47,14 +46,21 @@ class Classifier:
 
     The logits of a class are those of its word (cosine times the model's logit scale; of several
     synonyms, the best) plus a learned difference. Without decisions they are the words'.
+    `Library.train` makes one of decisions; a file of it is a list of words wherever one is taken.
+
+    Examples
+    --------
+    >>> classifier = Library.open("cells").train()
+    >>> print(classifier.summary)
+    >>> file = classifier.save("cells.safetensors")
+    >>> results = label_regions(rgb, masks, labels=str(file))
 
     Shapes: texts (synonyms, e); learned (classes, e + features + 1), the bias last; centre, spread
     (e + features,).
     """
 
-    words: tuple[str, ...]
+    vocabulary: Vocabulary  # The words, with synonyms, prompts and colours
     texts: FloatArray  # Unit text embeddings of the words and their synonyms
-    owners: tuple[int, ...]  # Which word a text is of
     scale: float  # The model's logit scale
     classes: tuple[str, ...]  # The words, and "none of these" once regions were rejected
     learned: FloatArray
@@ -67,24 +73,48 @@ class Classifier:
     notes: tuple[str, ...] = ()  # What the user should know about the decisions
     # Of decided regions, by row of `fit`: probabilities by classifiers that did not see them
     held_out: FloatArray | None = None
+    features: tuple[str, ...] = ()  # What it takes besides embeddings, see `features.NAMES`
+    space: str = ""  # What the embeddings were computed with, see `Space.about`; "": unknown
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words, without "none of these"."""
+        return self.vocabulary.labels
 
     @classmethod
     def of_words(
         cls,
-        words: Sequence[str],
+        words: Vocabulary | Sequence[str],
         texts: FloatArray,
         scale: float,
-        owners: Sequence[int] | None = None,
+        space: str = "",
     ) -> Self:
-        """Create a classifier without decisions: the ranking by words."""
+        """Create a classifier without decisions: the ranking by words.
+
+        Parameters
+        ----------
+        words : Vocabulary or sequence of str
+            The words.
+        texts : ndarray, shape (words and synonyms, e)
+            Their unit text embeddings.
+        scale : float
+            The model's logit scale.
+        space : str
+            What the embeddings were computed with; "": anything.
+
+        Returns
+        -------
+        Classifier
+        """
+        vocabulary = words if isinstance(words, Vocabulary) else Vocabulary(tuple(words))
         inputs = texts.shape[1]
         return cls(
-            words=tuple(words),
+            vocabulary=vocabulary,
+            space=space,
             texts=np.asarray(texts, np.float32),
-            owners=tuple(range(len(words)) if owners is None else owners),
             scale=scale,
-            classes=tuple(words),
-            learned=np.zeros((len(words), inputs + 1)),
+            classes=vocabulary.labels,
+            learned=np.zeros((len(vocabulary.labels), inputs + 1)),
             centre=np.zeros(inputs),
             spread=np.ones(inputs),
         )
@@ -101,11 +131,30 @@ class Classifier:
     ) -> Self:
         """Return the classifier of these words that learned from these decisions only.
 
-        ``labels`` has a word for each region, or None where it is none of these; ``groups`` has its
-        image. Without ``strength``, cross-validation chooses it; without ``validate``, nothing is
-        held out, and there are no scores.
+        Parameters
+        ----------
+        embeddings : ndarray, shape (N, e)
+            Of L2 norm 1.
+        labels : sequence of str or None
+            The word of each region; None: none of these.
+        groups : sequence
+            The image of each region: images are held out as a whole.
+        features : ndarray, shape (N, f), optional
+            Numbers to learn from besides.
+        strength : float, optional
+            How far decisions may lead away from the words; default: what cross-validation chooses.
+        validate : bool
+            Hold regions out, to choose the strength, calibrate and measure ``scores``.
 
-        Shapes: embeddings (N, e), unit norm; features (N, f).
+        Returns
+        -------
+        Classifier
+            With ``scores``, and ``notes`` about what was left out and what is not known.
+
+        Raises
+        ------
+        InputError
+            If there is one class only, or a label is not among the words.
         """
         from ..engine.compute.compute_lock import end_threads
 
@@ -114,7 +163,7 @@ class Classifier:
             raise InputError(
                 f"{missing[0]!r} was decided, but is not among the words; add it to them."
             )
-        kept, notes = _usable(embeddings, names)
+        kept, notes = usable(embeddings, names)
         names = [names[row] for row in kept]
         seen = [name for name in (*self.words, NONE_OF_THESE) if name in set(names)]
         if not kept.size:
@@ -129,23 +178,30 @@ class Classifier:
         inputs = _joined(embeddings, features)[kept]
         group = np.unique([str(groups[row]) for row in kept], return_inverse=True)[1]
         begun = replace(self, classes=classes, **_standard(inputs, self.texts.shape[1]))
-        task = _Task(begun, begun._inputs(inputs), begun._offsets(inputs), targets)
+        task = Task(begun._inputs(inputs), begun._offsets(inputs), targets, len(self.words))
         held, scores = None, None
         if validate:
-            over, fold = _folds(targets, group)
-            logits, strength = task.cross_validate(fold, strength)
+            over, fold = chosen_folds(targets, group)
+            tried = STRENGTHS if strength is None else (strength,)
+            logits, best = task.cross_validate(fold, tried)
+            strength = best or strength
             tested = np.isfinite(logits[:, 0])
             if tested.any():
-                scores = _scores(task, logits, tested, group, over)
-                begun = replace(begun, temperature=temperature_of(logits[tested], targets[tested]))
+                by_words = task.offsets[tested, : len(self.words)].argmax(1) == targets[tested]
+                right = logits[tested].argmax(1) == targets[tested]
+                scores = score(right, by_words, np.array(names)[tested], group[tested], over)
+                temperature = temperature_of(logits[tested], targets[tested])
+                begun = replace(begun, temperature=temperature)
             held = np.full((len(labels), len(classes)), np.nan)
             held[kept] = _softmax(logits / begun.temperature)
-            notes += _cautions(seen, names, group, over, scores)
-        strength = STRENGTH if strength is None else strength
-        learned = task.learned(np.arange(len(targets)), strength, begun._start(task.offsets))
+            notes += cautions(seen, names, group, over, scores)
+        strength = strength or task.usual()
+        every = np.arange(len(targets))
+        learned = task.learned(every, strength, task.start(every))
         end_threads()
         return replace(
             begun,
+            features=() if features is None else NAMES[: features.shape[1]],
             learned=learned,
             strength=strength,
             counts={name: names.count(name) for name in seen},
@@ -154,23 +210,87 @@ class Classifier:
             held_out=held,
         )
 
-    def with_words(
-        self, words: Sequence[str], texts: FloatArray, owners: Sequence[int] | None = None
-    ) -> Self:
-        """Return a classifier that knows further words, as the words they are."""
+    @property
+    def summary(self) -> str:
+        """One line about its accuracy."""
+        if self.scores is None:
+            return "Too few decisions to measure the accuracy: accept more regions of each word."
+        (right, interval), scores = self.scores.all.texts, self.scores
+        return (
+            f"Right on {scores.over} that were held out: {right} of {scores.all.regions} regions "
+            f"(95 %: {interval}); the words alone: {100 * scores.words:.0f} %"
+        )
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Return a table for people: class, decisions, share that is right, its interval."""
+        scored = {} if self.scores is None else self.scores.classes
+        return [
+            (name, str(count), *(scored[name].texts if name in scored else ("", "")))
+            for name, count in self.counts.items()
+        ]
+
+    def doubtful(self, labels: Sequence[str | None]) -> list[tuple[int, str]]:
+        """Return the rows of `fit` that look wrong, and what they look like; the worst first."""
+        if self.held_out is None:
+            return []
+        names = [NONE_OF_THESE if label is None else label for label in labels]
+        targets = np.array([self.classes.index(name) for name in names], np.intp)
+        rows = doubtful(self.held_out, targets).tolist()
+        return [(row, self.classes[int(self.held_out[row].argmax())]) for row in rows]
+
+    def with_words(self, words: Vocabulary | Sequence[str], texts: FloatArray) -> Self:
+        """Return a classifier that knows further words, as the words they are.
+
+        Parameters
+        ----------
+        words : Vocabulary or sequence of str
+            The words.
+        texts : ndarray, shape (words and synonyms, e)
+            Their unit text embeddings.
+
+        Returns
+        -------
+        Classifier
+        """
         count = len(self.words)
-        number = range(len(words)) if owners is None else owners
-        new = (*self.words, *words)
-        if len(set(new)) < len(new):
-            raise InputError("These words are among the classifier's already.")
+        new = words if isinstance(words, Vocabulary) else Vocabulary(tuple(words))
+        labels = (*self.vocabulary.full_labels, *new.full_labels)
+        vocabulary = Vocabulary.of(labels, self.vocabulary.templates)
         return replace(
             self,
-            words=new,
+            vocabulary=vocabulary,
             texts=np.vstack([self.texts, np.asarray(texts, np.float32)]),
-            owners=(*self.owners, *(count + one for one in number)),
-            classes=(*new, *self.classes[count:]),
-            learned=np.insert(self.learned, [count] * len(words), 0.0, axis=0),
+            classes=(*vocabulary.labels, *self.classes[count:]),
+            learned=np.insert(self.learned, [count] * len(new.labels), 0.0, axis=0),
         )
+
+    def rank(
+        self,
+        embeddings: FloatArray,
+        labels: Sequence[str],
+        unknown: Collection[str] = (),
+        regions: Iterable[HasShape] = (),
+    ) -> list[Ranking]:
+        """Rank some of the classes for regions.
+
+        The similarity of a class is its logit over the model's logit scale: the cosine of its word
+        plus what was learned. ``regions`` are for classifiers that learned sizes and shapes.
+        """
+        columns = [self.classes.index(label) for label in labels]
+        features = features_of(regions) if self.features else None
+        logits = self.logits(embeddings, features)[:, columns]
+        chances = _softmax(logits)
+        similarities = (logits * (self.temperature / self.scale)).astype(np.float32)
+        orders, names = np.argsort(-logits, axis=1, kind="stable"), np.array(labels, object)
+        return [
+            Ranking(
+                tuple(names[order].tolist()),
+                row[order],
+                shares[order].astype(np.float32),
+                unknown=frozenset(unknown) - self.counts.keys(),
+            )
+            for order, row, shares in zip(orders, similarities, chances, strict=True)
+        ]
 
     def logits(self, embeddings: FloatArray, features: FloatArray | None = None) -> FloatArray:
         """Return the calibrated logits, (N, classes)."""
@@ -179,19 +299,98 @@ class Classifier:
             raise InputError(
                 f"The classifier takes {len(self.centre)} numbers a region; got {inputs.shape[1]}."
             )
-        return (self._offsets(inputs) + _product(self._inputs(inputs), self.learned)) / (
+        return (self._offsets(inputs) + product(self._inputs(inputs), self.learned)) / (
             self.temperature
         )
 
     def probabilities(
         self, embeddings: FloatArray, features: FloatArray | None = None
     ) -> npt.NDArray[np.float32]:
-        """Return the probabilities of the classes, (N, classes); rows sum to 1."""
+        """Compute the probability of each class.
+
+        Parameters
+        ----------
+        embeddings : ndarray, shape (N, e)
+            Of L2 norm 1.
+        features : ndarray, shape (N, f), optional
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray, shape (N, classes), float32
+            In the order of ``classes``; rows sum to 1.
+        """
         from ..engine.compute.compute_lock import end_threads
 
         chances = _softmax(self.logits(embeddings, features))
         end_threads()
         return np.asarray(chances, np.float32)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; ``.safetensors`` is added unless it ends so.
+        overwrite : bool
+            Replace a file.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        from safetensors.numpy import save as packed
+
+        file = as_path(path, "classifier")
+        file = file if file.suffix.lower() == SUFFIX else file.with_name(file.name + SUFFIX)
+        if file.exists() and not overwrite:
+            raise InputError(f"{file} exists; choose another name, or say to overwrite it.")
+        record = _Record(
+            words=[item_of(label) for label in self.vocabulary.full_labels],
+            templates=list(self.vocabulary.templates),
+            none=NONE_OF_THESE in self.classes,
+            scale=self.scale,
+            temperature=self.temperature,
+            strength=self.strength,
+            counts=self.counts,
+            scores=self.scores,
+            notes=list(self.notes),
+            space=parse_json(self.space or "{}", "space"),
+            features=list(self.features),
+            software=version("napari-maskinversion"),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _ARRAYS}
+        head = {"format": FORMAT, "version": str(VERSION), "record": record.model_dump_json()}
+        with atomic_path(file) as part:
+            part.write_bytes(packed(arrays, head))
+        return file
+
+    @classmethod
+    def load(cls, path: str | Path) -> Classifier:
+        """Read a file that `save` wrote, in this version or an earlier one.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Classifier
+            Without what only `fit` knows, ``held_out``.
+
+        Raises
+        ------
+        InputError
+            If it is damaged, of a newer version, or something else.
+        """
+        file = as_path(path, "classifier")
+        read_head(file)  # refuses what cannot be read
+        about = file.stat()
+        return _load(file, about.st_size, about.st_mtime_ns)
 
     def _inputs(self, inputs: FloatArray) -> FloatArray:
         return (inputs - self.centre) * self.spread
@@ -202,151 +401,72 @@ class Classifier:
 
         embeddings = torch.from_numpy(inputs[:, : self.texts.shape[1]].astype(np.float32))
         cosines = (embeddings @ torch.from_numpy(self.texts).T).numpy().astype(np.float64)
-        offsets = np.zeros((len(inputs), len(self.classes)))
+        offsets, owners = np.zeros((len(inputs), len(self.classes))), self.vocabulary.owners
         for word in range(len(self.words)):
-            own = [place for place, owner in enumerate(self.owners) if owner == word]
+            own = [place for place, owner in enumerate(owners) if owner == word]
             offsets[:, word] = cosines[:, own].max(1) * self.scale
         return offsets
 
-    def _start(self, offsets: FloatArray) -> npt.NDArray[np.float64]:
-        """No difference; none of these is as likely as all words together are on average."""
-        start = np.zeros((len(self.classes), len(self.centre) + 1))
-        if len(self.classes) > len(self.words):
-            from scipy.special import logsumexp
 
-            start[-1, -1] = logsumexp(offsets[:, : len(self.words)], axis=1).mean()
-        return start
+class _Record(BaseModel):
+    """What the head of a file says; later versions read it, too."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """Decided regions, ready to be learned from."""
-
-    classifier: Classifier
-    inputs: FloatArray
-    offsets: FloatArray
-    targets: IntArray
-
-    def learned(
-        self, rows: IntArray, strength: float, start: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        classes, words = self.classifier.classes, self.classifier.words
-        targets = self.targets[rows]
-        weights = balanced(targets, len(classes))
-        free = [*range(len(words), len(classes))]
-        return minimise(
-            self.inputs[rows], self.offsets[rows], targets, weights, strength, start, free
-        )
-
-    def cross_validate(
-        self, fold: IntArray, strength: float | None
-    ) -> tuple[npt.NDArray[np.float64], float]:
-        """Return logits of held-out regions (NaN: could not be held out) and the best strength."""
-        tried = STRENGTHS if strength is None else (strength,)
-        logits = np.full((len(tried), *self.offsets.shape), np.nan)
-        for known, tested in held_out(fold, self.targets):
-            learned = self.classifier._start(self.offsets[known])
-            for place, one in enumerate(tried):
-                learned = self.learned(known, one, learned)  # Begins near, from the last one
-                logits[place, tested] = self.offsets[tested] + _product(
-                    self.inputs[tested], learned
-                )
-        tested = np.flatnonzero(np.isfinite(logits[0, :, 0]))
-        if not len(tested):
-            return logits[0], STRENGTH if strength is None else strength
-        targets = self.targets[tested]
-        weights = balanced(targets, self.offsets.shape[1])
-        losses = [_loss(one[tested], targets, weights) for one in logits]
-        best = int(np.argmin(losses))
-        return logits[best], tried[best]
+    words: list[Any]  # As items of a label file in YAML
+    templates: list[str]
+    none: bool  # Whether "none of these" was learned
+    scale: float
+    temperature: float
+    strength: float
+    counts: dict[str, int]
+    scores: Scores | None
+    notes: list[str]
+    space: dict[str, Any]
+    features: list[str] = []
+    software: str  # Version of the plugin that wrote it
+    created: str
 
 
-def _folds(targets: IntArray, groups: IntArray) -> tuple[str, IntArray]:
-    """Return what is held out together, and the folds: of images where that tests anything."""
-    images = int(groups.max()) + 1
-    if images > 1:
-        by_image = folds(targets, groups, min(_FOLDS, images))
-        if next(held_out(by_image, targets), None) is not None:
-            return "images", by_image
-    count = min(_FOLDS, int(np.bincount(targets).max()))
-    return "regions", folds(targets, np.zeros_like(groups), max(2, count))
+@lru_cache(maxsize=4)  # a batch asks for each image
+def _load(path: Path, *_: int) -> Classifier:
+    from safetensors.numpy import load_file
 
-
-def _usable(embeddings: FloatArray, names: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
-    """Return the rows to learn from, and a line for each kind that is left out."""
-    finite = np.isfinite(embeddings).all(1)
-    by_region: dict[bytes, set[str]] = {}
-    keys = [row.tobytes() for row in np.ascontiguousarray(embeddings, np.float32)]
-    for key, name in zip(keys, names, strict=True):
-        by_region.setdefault(key, set()).add(name)
-    clear = np.array([len(by_region[key]) == 1 for key in keys], bool)
-    notes = []
-    if not finite.all():
-        notes.append(
-            f"Left out {np.count_nonzero(~finite)} regions whose embeddings are not finite "
-            f"(the first one: number {int(np.argmin(finite)) + 1}); run their images again."
-        )
-    if not clear[finite].all():
-        row = int(np.argmin(clear | ~finite))
-        both = " and ".join(map(repr, sorted(by_region[keys[row]])))
-        notes.append(
-            f"Left out {np.count_nonzero(~clear & finite)} decisions that contradict one another: "
-            f"the same region is {both}."
-        )
-    return np.flatnonzero(finite & clear), tuple(notes)
-
-
-def _cautions(
-    seen: Sequence[str],
-    names: Sequence[str],
-    groups: IntArray,
-    over: str,
-    scores: Scores | None,
-) -> tuple[str, ...]:
-    """Return a line about each thing that the accuracy does not tell."""
-    notes = []
-    scored = {} if scores is None else scores.classes
-    alone = [name for name in seen if name not in scored]
-    single = [name for name in alone if names.count(name) == 1]
-    if single:
-        listed = ", ".join(map(repr, single))
-        notes.append(f"One decision only, so nothing is known about its accuracy: {listed}")
-    if rest := [name for name in alone if name not in single]:
-        listed = ", ".join(map(repr, rest))
-        notes.append(f"In one image only, so nothing is known about its accuracy: {listed}")
-    if scores is not None and over == "regions":
-        images = "one image" if groups.max() == 0 else "images that share no class"
-        notes.append(
-            f"The decisions come from {images}: accuracy was measured on other regions of the same "
-            "images, and is lower on new ones."
-        )
-    return tuple(notes)
-
-
-def _scores(
-    task: _Task,
-    logits: FloatArray,
-    tested: npt.NDArray[np.bool_],
-    groups: IntArray,
-    over: str,
-) -> Scores:
-    targets, groups = task.targets[tested], groups[tested]
-    words = task.offsets[tested][:, : len(task.classifier.words)].argmax(1)
-    right = logits[tested].argmax(1) == targets
-
-    def score(rows: npt.NDArray[np.bool_]) -> ClassScore:
-        low, high = interval(right[rows], groups[rows])
-        return ClassScore(int(rows.sum()), float(right[rows].mean()), low, high)
-
-    return Scores(
-        score(np.ones(len(targets), bool)),
-        float((words == targets).mean()),
-        {task.classifier.classes[one]: score(targets == one) for one in np.unique(targets)},
-        over,
+    record = validated(_Record, read_head(path), path)
+    content = read_label_file(path)
+    vocabulary = Vocabulary.of(
+        [label for label in content.labels if label.name != NONE_OF_THESE],
+        content.templates or (),
+    )
+    check_features(record.features, path)
+    arrays = load_file(path)
+    classes = (*vocabulary.labels, *[NONE_OF_THESE] * record.none)
+    shapes = {
+        "texts": (len(vocabulary.words), arrays["texts"].shape[-1]) if "texts" in arrays else (),
+        "learned": (len(classes), len(arrays.get("centre", ())) + 1),
+        "centre": arrays.get("spread", np.zeros(0)).shape,
+        "spread": arrays.get("centre", np.zeros(0)).shape,
+    }
+    for name, shape in shapes.items():
+        array = arrays.get(name)
+        if array is None or array.shape != shape or not np.isfinite(array).all():
+            raise InputError(f"{path} is damaged: {name} does not fit its {len(classes)} classes.")
+    return Classifier(
+        vocabulary=vocabulary,
+        classes=classes,
+        scale=record.scale,
+        temperature=record.temperature,
+        strength=record.strength,
+        counts=record.counts,
+        scores=record.scores,
+        notes=tuple(record.notes),
+        features=tuple(record.features),
+        space=json.dumps(record.space, sort_keys=True) if record.space else "",
+        **{name: arrays[name] for name in _ARRAYS},
     )
 
 
-def _standard(inputs: FloatArray, width: int) -> dict[str, FloatArray]:
+def _standard(inputs: FloatArray, width: int) -> dict[str, Any]:
     """Return centre and spread: embeddings, and all features together, get a mean square of 1."""
     centre = inputs.mean(0)
     deviation = inputs - centre
@@ -363,23 +483,7 @@ def _joined(embeddings: FloatArray, features: FloatArray | None) -> FloatArray:
     return np.hstack([np.asarray(one, np.float64) for one in parts])
 
 
-def _product(inputs: FloatArray, learned: FloatArray) -> FloatArray:
-    import torch
-
-    # Not NumPy's product: its idle threads would slow the next inversion.
-    weights = torch.from_numpy(np.ascontiguousarray(learned))
-    logits = torch.from_numpy(np.ascontiguousarray(inputs)) @ weights[:, :-1].T + weights[:, -1]
-    return np.asarray(logits.numpy())
-
-
 def _softmax(logits: FloatArray) -> FloatArray:
     from scipy.special import softmax
 
     return np.asarray(softmax(logits, axis=1))
-
-
-def _loss(logits: FloatArray, targets: IntArray, weights: FloatArray) -> float:
-    from scipy.special import log_softmax
-
-    chances = log_softmax(logits, axis=1)[np.arange(len(targets)), targets]
-    return float(-(weights @ chances))

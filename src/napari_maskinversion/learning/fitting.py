@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,13 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
+_FOLDS: Final = 5
 _STEPS: Final = 100
+# See docs/concepts/learning.md: strengths where words name decisions better than chance, and not;
+# and what a strength e times as far from them has to gain in loss.
+_GOOD_WORDS: Final = 0.3
+_BAD_WORDS: Final = 10.0
+_CAUTION: Final = 0.5
 _TOLERANCE: Final = 1e-5  # Of the gradient's largest entry, for a mean loss
 
 
@@ -115,3 +122,85 @@ def interval(correct: npt.NDArray[np.bool_], groups: IntArray) -> tuple[float, f
     middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
     return float(max(0.0, middle - half)), float(middle + half if share < 1 else 1.0)
+
+
+def product(inputs: FloatArray, learned: FloatArray) -> FloatArray:
+    """Return the logits (N, classes) of a learned difference."""
+    import torch
+
+    # Not NumPy's product: its idle threads would slow the next inversion.
+    weights = torch.from_numpy(np.ascontiguousarray(learned))
+    logits = torch.from_numpy(np.ascontiguousarray(inputs)) @ weights[:, :-1].T + weights[:, -1]
+    return np.asarray(logits.numpy())
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Decided regions, ready to be learned from; the first classes are the words."""
+
+    inputs: FloatArray
+    offsets: FloatArray
+    targets: IntArray
+    words: int
+
+    def start(self, rows: IntArray) -> FloatArray:
+        """No difference; none of these is as likely as all words together are on average."""
+        start = np.zeros((self.offsets.shape[1], self.inputs.shape[1] + 1))
+        if len(start) > self.words:
+            from scipy.special import logsumexp
+
+            start[-1, -1] = logsumexp(self.offsets[rows, : self.words], axis=1).mean()
+        return start
+
+    def learned(self, rows: IntArray, strength: float, start: FloatArray) -> FloatArray:
+        """Return the difference that these rows teach."""
+        targets, classes = self.targets[rows], self.offsets.shape[1]
+        weights, free = balanced(targets, classes), range(self.words, classes)
+        inputs, offsets = self.inputs[rows], self.offsets[rows]
+        return minimise(inputs, offsets, targets, weights, strength, start, free)
+
+    def usual(self) -> float:
+        """Return the strength before cross-validation: cautious where the words beat chance."""
+        rows = np.flatnonzero(self.targets < self.words)
+        targets = self.targets[rows]
+        loss = _loss(self.offsets[rows, : self.words], targets, balanced(targets, self.words))
+        return _GOOD_WORDS if loss < len(rows) * np.log(self.words) else _BAD_WORDS
+
+    def cross_validate(
+        self, fold: IntArray, strengths: Sequence[float]
+    ) -> tuple[FloatArray, float | None]:
+        """Return logits of held-out regions (NaN: could not be held out) and the best strength."""
+        logits = np.full((len(strengths), *self.offsets.shape), np.nan)
+        for known, tested in held_out(fold, self.targets):
+            learned = self.start(known)
+            for place, one in enumerate(strengths):
+                learned = self.learned(known, one, learned)  # Begins near, from the last one
+                difference = product(self.inputs[tested], learned)
+                logits[place, tested] = self.offsets[tested] + difference
+        rows = np.flatnonzero(np.isfinite(logits[0, :, 0]))
+        if not len(rows):
+            return logits[0], None
+        targets = self.targets[rows]
+        weights = balanced(targets, self.offsets.shape[1])
+        losses = [_loss(one[rows], targets, weights) for one in logits]
+        away = np.abs(np.log(np.array(strengths) / self.usual()))
+        best = int(np.argmin(losses + _CAUTION * away))
+        return logits[best], strengths[best]
+
+
+def chosen_folds(targets: IntArray, groups: IntArray) -> tuple[str, IntArray]:
+    """Return what is held out together, and the folds: of images where that tests anything."""
+    images = int(groups.max()) + 1
+    if images > 1:
+        by_image = folds(targets, groups, min(_FOLDS, images))
+        if next(held_out(by_image, targets), None) is not None:
+            return "images", by_image
+    count = min(_FOLDS, int(np.bincount(targets).max()))
+    return "regions", folds(targets, np.zeros_like(groups), max(2, count))
+
+
+def _loss(logits: FloatArray, targets: IntArray, weights: FloatArray) -> float:
+    from scipy.special import log_softmax
+
+    chances = log_softmax(logits, axis=1)[np.arange(len(targets)), targets]
+    return float(-(weights @ chances))

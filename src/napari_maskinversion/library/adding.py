@@ -16,9 +16,9 @@ from ..base.validation import encodable
 from ..images.opening import open_image
 from ..images.plane_source import PlaneSource
 from ..results.export.bundle import Bundle
+from ..results.spaces import Space
 from ..review.reporting import decided_bundle
 from .filters import utc
-from .spaces import Space
 from .store import ImageRecord, Store
 from .thumbnails import thumbnail
 
@@ -108,7 +108,7 @@ def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
 def stored_path(image: Path) -> str:
     """Return the path of an image as a library has it."""
     file = image if is_address(image) else Path(os.path.abspath(image))  # noqa: PTH100
-    return encodable(file.as_posix())
+    return str(encodable(file.as_posix()))
 
 
 def _plane(position: Position) -> str:

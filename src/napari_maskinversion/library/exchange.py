@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
 from ..base.reading import check_file, parse_json
-from .spaces import Space
+from ..results.spaces import Space
 from .store import FACTS, ImageRecord
 
 Picture = Callable[[int], bytes | None]

@@ -24,19 +24,21 @@ from ..language.text import embed_vocabulary
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.results import Results
+from ..results.spaces import Space
 from ..review.reporting import with_decisions
 from .adding import add_bundle, image_problem, located, rows_of, stored_path
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
 from .searching import direction, nearest, wanted_and_not
-from .spaces import Space
 from .store import ROWS, Store
 from .thumbnails import decoded
+from .training import train
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..engine.models.backbone import Backbone
+    from ..learning.classifier import Classifier
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
@@ -333,21 +335,27 @@ class Library:
         """Return the embeddings of the words looked for, and of those to be avoided."""
         if not words:
             return [], []
-        if model is None and self._model is None:
+        model = model or self._loaded(space)
+        self.check_model(model, space)
+        wanted, unwanted = wanted_and_not(words)
+        vocabulary = vocabulary_of(Vocabulary(tuple(dict.fromkeys(wanted + unwanted))), templates)
+        vectors = dict(zip(vocabulary.labels, embed_vocabulary(model, vocabulary), strict=True))
+        return [vectors[name] for name in wanted], [vectors[name] for name in unwanted]
+
+    def _loaded(self, space: Space) -> Backbone:
+        if self._model is None:
             from ..engine.models.loading import load_where_it_fits
 
             self._model = load_where_it_fits(space.model, architecture=space.architecture).model
-        model = model or self._model
-        assert model is not None
+        return self._model
+
+    def check_model(self, model: Backbone, space: Space) -> None:
+        """Refuse a model whose words cannot be compared with the embeddings of a space."""
         if model.fingerprint != space.fingerprint:
             raise InputError(
                 f"The model {model.name} here is not the one of the library's embeddings, so words "
                 "cannot be compared with them; load the same weights."
             )
-        wanted, unwanted = wanted_and_not(words)
-        vocabulary = vocabulary_of(Vocabulary(tuple(dict.fromkeys(wanted + unwanted))), templates)
-        vectors = dict(zip(vocabulary.labels, embed_vocabulary(model, vocabulary), strict=True))
-        return [vectors[name] for name in wanted], [vectors[name] for name in unwanted]
 
     def _rows(self, database: sqlite3.Connection, space: Space, where: Where) -> IntArray | None:
         """Return the rows of a space that fit filters; None if these are all vectors."""
@@ -364,6 +372,55 @@ class Library:
         if not is_filtered:
             self._live[space.id] = (changes, every)
         return every
+
+    def train(
+        self,
+        words: str | Sequence[str] | Vocabulary | None = None,
+        *,
+        features: bool = False,
+        model: Backbone | None = None,
+        templates: Sequence[str] = (),
+        **where: Unpack[Where],
+    ) -> Classifier:
+        """Learn a classifier from decisions; rejected regions are "none of these".
+
+        Parameters
+        ----------
+        words : str, sequence of str or Vocabulary, optional
+            All classes, as ``--labels`` takes them; default: the words that were accepted.
+        features : bool
+            Learn from area, height, width and fill of the regions, too, where size means something:
+            in images of one scale.
+        model : Backbone, optional
+            The model for the words; default: that of the library, loaded by its name.
+        templates : sequence of str
+            Prompts for the words; default: ``"photo"``.
+        **where
+            Filters, see `Library`.
+
+        Returns
+        -------
+        Classifier
+            Its ``scores`` were measured on images that were held out, ``notes`` say what to know.
+
+        Raises
+        ------
+        InputError
+            If there is nothing to tell apart, or a word was accepted that is not in ``words``.
+        """
+        filters: Any = {**where, "decision": ("accepted", "rejected")}
+        rows = self.rows(**filters)
+        if not len(rows):
+            raise InputError(
+                f"The library {self.folder} has no decisions: accept or reject regions in a "
+                "review, then add the results again."
+            )
+        most = rows["space"].value_counts().index[0]
+        ids = rows["id"][rows["space"] == most].tolist()
+        space, vectors = self.space(ids), self.vectors(ids)
+        model = model or self._loaded(space)
+        self.check_model(model, space)
+        return train(rows, vectors, space, words, model, templates, features=features)
 
     def thumbnail(self, id: int) -> npt.NDArray[np.uint8] | None:
         """Return a small picture of a region.

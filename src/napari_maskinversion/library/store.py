@@ -26,7 +26,7 @@ from ..base.atomic_files import sync_folder
 from ..base.errors import InputError
 from ..base.locks import Lock
 from ..base.reading import is_address
-from .spaces import Space
+from ..results.spaces import Space
 
 FloatArray = npt.NDArray[np.float32]
 HalfArray = npt.NDArray[np.float16]
@@ -293,7 +293,7 @@ class Store:
                 (plane, region): (row, has_picture)
                 for plane, region, row, has_picture in database.execute(
                     "SELECT plane, region, row, thumbnails.id IS NOT NULL FROM regions LEFT JOIN"
-                    " thumbnails USING (id) WHERE image = ? AND space = ?",
+                    " thumbnails USING (id) WHERE image = ? AND +space = ?",  # + : not by space
                     (number, space.id),
                 )
             }

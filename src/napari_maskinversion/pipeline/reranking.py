@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..base.errors import ModelError
 from ..language.labels.presets import unknown_to
-from ..language.ranking.ranking import rank
 from ..language.text import embed_vocabulary
+from ..learning.ranking import check_space, rank_words
 from ..results.results import Results
 
 if TYPE_CHECKING:
@@ -25,14 +25,8 @@ def rerank(model: Backbone, results: Results, vocabulary: Vocabulary | None) -> 
         raise ModelError(
             f"These results are of another model than {model.name}; run again with the new words."
         )
-    rankings = rank(
-        results.embeddings,
-        embed_vocabulary(model, vocabulary),
-        vocabulary.labels,
-        model.logit_scale,
-        owners=vocabulary.owners,
-        threshold=vocabulary.threshold,
-        unknown=unknown_to(model, vocabulary),
-    )
+    check_space(vocabulary, info.settings, info.space)
+    texts, unknown = embed_vocabulary(model, vocabulary), unknown_to(model, vocabulary)
+    rankings = rank_words(model, results.embeddings, vocabulary, texts, unknown, results.regions)
     pairs = zip(results.regions, rankings, strict=True)
     return Results(info, tuple(replace(row, ranking=one) for row, one in pairs))

@@ -21,12 +21,13 @@ from ..images.windows import plan_windows
 from ..language.captions.bank import CaptionBank, CaptionUse
 from ..language.labels.presets import unknown_to
 from ..language.labels.vocabulary import Vocabulary
-from ..language.ranking.ranking import Ranking, rank
+from ..language.ranking.ranking import Ranking
 from ..language.ranking.uncertainty import UncertaintyConfig
+from ..learning.ranking import check_space, rank_words
 from ..results.calibrations import calibration_of
 from ..results.region_result import RegionResult
 from ..results.results import Results
-from ..results.run_info import Machine, RunInfo
+from ..results.run_info import Machine, RunInfo, space_of
 from ..results.settings import RunSettings
 from .captions import Captioner
 from .progress import Progress, RegionChunk
@@ -234,6 +235,8 @@ class _Run:
         words = image.vocabulary
         if settings.threshold is not None and words is not None:
             words = replace(words, threshold=settings.threshold)
+        named = settings.changed({"model": model.name})
+        check_space(words, named, space_of(model, settings.method))
         self._model, self._image, self._settings, self._words = model, image, settings, words
         self._left = sum(len(task.regions) for task in image.tasks)
         self._captioner = None
@@ -273,15 +276,10 @@ class _Run:
         """Rank the labels of inverted regions and tell of them; return all with the last ones."""
         words, ranking = self._words, None
         if words is not None and self._text is not None:
-            ranking = rank(
-                one.result.embeddings,
-                self._text,
-                words.labels,
-                self._model.logit_scale,
-                owners=words.owners,
-                threshold=words.threshold,
-                unknown=self._unknown,
-            )
+            embeddings = one.result.embeddings
+            regions = [one.work.plane_regions[member] for member in one.members]
+            about = (self._text, self._unknown, regions)
+            ranking = rank_words(self._model, embeddings, words, *about)
         assert self._results is not None
         limits, cut_out = self._results.info.limits, self._settings.method.cut_out
         finished = _results(one, ranking, limits, cut_out=cut_out)

@@ -23,7 +23,7 @@ Rows = Sequence[RegionResult]
 
 CONFIDENCE: Final = (
     "How the model divides 100 % among the words of the list; it says nothing about words that are "
-    "not in it"
+    "not in it. Calibrated where a classifier ranks them"
 )
 RANKED_LABELS: Final = 5  # labels of a region that the table lists
 # What files call other things, besides `COLUMNS`.
@@ -120,6 +120,11 @@ def _label(rank: int) -> Callable[[RegionResult, RunInfo], Any]:
         return None if region.ranking is None else region.ranking.labels[rank]
 
     return value
+
+
+def _classifier(region: RegionResult, info: RunInfo) -> str:
+    learned = None if info.vocabulary is None else info.vocabulary.learned
+    return "" if learned is None else learned.name
 
 
 def _word(region: RegionResult, info: RunInfo) -> str:
@@ -287,6 +292,14 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         "below 0 if you picked another word",
         value=lambda region, info: region.margin,
         places=("files", "menu", "terminal"),
+    ),
+    ColumnSpec(
+        name="classifier",
+        explanation="File of the classifier that ranked the words; similarities are then cosines "
+        "plus what it learned",
+        kind="text",
+        value=_classifier,
+        optional=True,
     ),
     ColumnSpec(
         name="iou",

@@ -26,6 +26,8 @@ from .settings import RunSettings
 if TYPE_CHECKING:
     import torch
 
+    from ..engine.models.backbone import Backbone
+
 _SOFTWARE: Final = ("napari-maskinversion", "torch", "open_clip_torch", "numpy")
 
 
@@ -142,7 +144,7 @@ class RunInfo:
     @property
     def space(self) -> str:
         """Identify the embedding space: only embeddings of one space can be compared."""
-        return self.fingerprint if self.method.inverts else f"{self.fingerprint}/{self.method.name}"
+        return space_of(self, self.method)
 
     def provenance(self, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Describe the run in JSON types: software, model, settings, vocabulary, sizes, time."""
@@ -185,6 +187,11 @@ class RunInfo:
             "differs_from_paper": self.settings.differences_from_paper(),
             "source": dict(source or {}),
         }
+
+
+def space_of(model: Backbone | RunInfo, method: Method) -> str:
+    """Return the embedding space of a model with a method."""
+    return model.fingerprint if method.inverts else f"{model.fingerprint}/{method.name}"
 
 
 @cache  # a batch asks for each image, and 2 ms each time

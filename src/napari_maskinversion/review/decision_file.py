@@ -218,15 +218,48 @@ def _places(image: Path | None, identity: ImageIdentity) -> list[Path]:
     return [*beside, cache_folder() / "review" / f"{safe_name}-{digits[:_DIGITS]}{SUFFIX}"]
 
 
+def _index(identity: ImageIdentity) -> Path:
+    """Return the file that lists where decisions about these pixels were saved, whatever image."""
+    return cache_folder() / "review" / f"{identity.content[:32]}.places"
+
+
+def _followed(image: Path | None, identity: ImageIdentity) -> list[Path]:
+    """Return files beside images of the same pixels that are gone: renamed, moved, or deleted."""
+    if image is None or is_address(image) or not identity.content:
+        return []
+    own, listed = _places(image, identity), []
+    with suppress(OSError, UnicodeDecodeError):
+        listed = [Path(line) for line in _index(identity).read_text("utf-8").splitlines()]
+    return [
+        path
+        for path in dict.fromkeys(listed)
+        if path not in own
+        and path.exists()
+        and not path.with_name(path.name.removesuffix(SUFFIX)).exists()
+    ]
+
+
+def _list_place(path: Path, identity: ImageIdentity) -> None:
+    """Keep in mind where decisions are; without it they do not follow a renamed image."""
+    index = _index(identity)
+    with suppress(OSError, UnicodeError):
+        index.parent.mkdir(parents=True, exist_ok=True)
+        line = f"{os.path.abspath(path)}\n"  # noqa: PTH100 - links may lead elsewhere later
+        if not index.exists() or line not in index.read_text("utf-8"):
+            with index.open("a", encoding="utf-8") as file:
+                file.write(line)
+
+
 def has_decisions(image: Path | None, identity: ImageIdentity) -> bool:
     """Return whether there is a decision file for an image, without opening it."""
     # Unlike Path.exists, it takes a name that is too long.
-    return any(map(os.path.exists, _places(image, identity)))
+    return any(map(os.path.exists, (*_places(image, identity), *_followed(image, identity))))
 
 
 def read_runs(image: Path, identity: ImageIdentity) -> tuple[Run, ...]:
     """Read what `DecisionFile.runs` holds, without locking a file."""
-    return _by_time(_read(path).runs for path in _places(image, identity))
+    places = (*_places(image, identity), *_followed(image, identity))
+    return _by_time(_read(path).runs for path in places)
 
 
 def _by_time(files: Iterable[Sequence[Run]]) -> tuple[Run, ...]:
@@ -239,6 +272,7 @@ class DecisionFile:
 
     def __init__(self, image: Path | None, identity: ImageIdentity) -> None:
         self.notes: list[str] = []
+        self._identity = identity
         *own, self.path = _places(image, identity)
         for path in own:
             if refusal := _refusal(path):
@@ -249,7 +283,11 @@ class DecisionFile:
             self.notes.append(f"Decisions are saved in {self.path}.")
         self._lock = _lock(self.path)
         try:
-            contents = {path: _read(path) for path in _places(image, identity)}
+            followed = _followed(image, identity)
+            self.notes += [
+                f"The image was renamed or moved: its decisions are in {one}." for one in followed
+            ]
+            contents = {path: _read(path) for path in (*_places(image, identity), *followed)}
             for path, content in contents.items():
                 self._note(path, content)
             self._set_end(contents[self.path])
@@ -324,6 +362,8 @@ class DecisionFile:
         self._known, self._line_break = (status.st_ino, self._end), b""
         if is_new:
             sync_folder(self.path.parent)
+            if self.path.name.endswith(SUFFIX):
+                _list_place(self.path, self._identity)
 
 
 def _read(path: Path) -> Contents:

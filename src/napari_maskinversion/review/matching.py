@@ -71,7 +71,8 @@ def restore(
     """Apply earlier decisions to regions.
 
     The mask identifies a region, whatever its id. Otherwise its id does, if the boxes overlap by
-    half: the id alone could belong to another object now.
+    half: the id alone could belong to another object now. Last comes a region that no decision is
+    about, if the boxes overlap by half.
     """
     own = [run for run in runs if run.image.is_same(image)]
     other = [run for run in runs if not run.image.is_same(image)]
@@ -135,6 +136,15 @@ def _match(entries: Sequence[Entry], regions: Sequence[RegionIdentity]) -> list[
         earlier = index < first_exact.get(same_key.key, len(entries))
         if earlier and _box_iou(entry.box_yxyx, same_key.box) >= _MIN_OVERLAP:
             keys[index] = same_key.key
+    # Drawn anew, with another id and outline: the box that overlaps most, unless it is another's.
+    free = [region for region in regions if region.key not in set(keys)]
+    for index, entry in enumerate(entries):
+        if keys[index] is None:
+            place = entry.key.position
+            there = [one for one in free if one.key.position == place]
+            overlaps = [_box_iou(entry.box_yxyx, one.box) for one in there]
+            if max(overlaps, default=0.0) >= _MIN_OVERLAP:
+                keys[index] = there[overlaps.index(max(overlaps))].key
     return keys
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,8 @@ from ..results.results import Results
 from .decisions import STATUSES, Decision, Status, Step
 
 FloatArray = npt.NDArray[np.floating]
-Order = Literal["given", "margin", "entropy", "smallest", "largest", "label"]
+Order = Literal["given", "different", "margin", "entropy", "smallest", "largest", "label"]
+_SPREAD: Final = 100  # regions that "different" sorts; the rest follows by margin
 
 
 class ReviewQueue:
@@ -22,7 +23,7 @@ class ReviewQueue:
     The order stays until the next `sort`, so that rows do not move while the user works. A row is
     an index into the arrays below.
 
-    Shapes: areas (N,); margins, entropies (N,).
+    Shapes: areas, margins, entropies (N,); embeddings (N, e), unit norm.
     """
 
     def __init__(
@@ -33,13 +34,16 @@ class ReviewQueue:
         margins: npt.ArrayLike,
         entropies: npt.ArrayLike,
         labels: Sequence[str],
+        embeddings: FloatArray,
     ) -> None:
         self.keys = tuple(keys)
+        self._embeddings = embeddings
         self._rows = {key: row for row, key in enumerate(self.keys)}
         self._areas = np.asarray(areas, np.float64)
         self._status = np.zeros(len(self.keys), np.int8)
         self._accepted: dict[int, str] = {}
         self._filter: tuple[frozenset[int], str | None] = (frozenset(), None)
+        self._only: npt.NDArray[np.intp] | None = None
         self._order = self._place = np.arange(len(self.keys))  # as `sort` does with "given"
         self.suggest(margins=margins, entropies=entropies, labels=labels)
 
@@ -49,6 +53,7 @@ class ReviewQueue:
         return cls(
             [RegionKey(region.id, region.position) for region in results.regions],
             areas=[region.area for region in results.regions],
+            embeddings=results.embeddings,
             **certainty_of(results),
         )
 
@@ -82,11 +87,17 @@ class ReviewQueue:
     def sort(self, by: Order) -> None:
         """Sort by uncertainty ("margin", "entropy"), size or label; "given": by row.
 
-        The least certain rows come first, also within a label. Ties are sorted by row.
+        The least certain rows come first, also within a label. Ties are sorted by row. "different":
+        first what looks least like the decided regions and the rows before.
         """
         rows = np.arange(len(self.keys))
+        unlike = np.full(len(rows), _SPREAD)
+        if by == "different":
+            first = farthest(self._embeddings, self._status > 0, _SPREAD)
+            unlike[first] = np.arange(len(first))
         keys: dict[Order, tuple[npt.NDArray[np.generic], ...]] = {
             "given": (rows,),
+            "different": (self._margins, unlike),
             "margin": (self._margins,),
             "entropy": (-self._entropies,),
             "smallest": (self._areas,),
@@ -98,9 +109,16 @@ class ReviewQueue:
         self._place[self._order] = rows
         self._filter_rows()
 
-    def show(self, *, status: Iterable[Status] = (), label: str | None = None) -> None:
-        """Show only rows with these states (default: all) and this label (default: any)."""
+    def show(
+        self,
+        *,
+        status: Iterable[Status] = (),
+        label: str | None = None,
+        rows: Iterable[int] | None = None,
+    ) -> None:
+        """Show only rows with these states (default: all), this label (any), of these (all)."""
         self._filter = (frozenset(STATUSES.index(one) for one in status), label)
+        self._only = None if rows is None else np.array(list(rows), np.intp)
         self._filter_rows()
 
     def mark(self, changes: Step) -> None:
@@ -172,12 +190,37 @@ class ReviewQueue:
     def _filter_rows(self) -> None:
         states, label = self._filter
         shown = np.ones(len(self.keys), bool)
+        if self._only is not None:
+            shown[:] = False
+            shown[self._only] = True
         if states:
             shown &= np.isin(self._status, list(states))
         if label is not None:
             shown &= self._names == label
         self._places = np.flatnonzero(shown[self._order])
         self._shown_rows = self._order[self._places]
+
+
+def farthest(
+    embeddings: FloatArray, decided: npt.NDArray[np.bool_], count: int
+) -> npt.NDArray[np.intp]:
+    """Return undecided rows, each the farthest from what is decided and from those before it.
+
+    A greedy core-set (k-centre): of the orders measured, the one that needs the fewest decisions to
+    learn from. Without a decision, the first row is the farthest from the mean.
+
+    Shapes: embeddings (N, e), unit norm.
+    """
+    left = np.flatnonzero(~decided)
+    rows = embeddings[left]
+    known = embeddings[decided] if decided.any() else embeddings.mean(0, keepdims=True)
+    nearest = (rows @ known.T).max(1, initial=-np.inf)  # Cosine of the nearest decided row
+    chosen: list[int] = []
+    for _ in range(min(count, len(left))):
+        chosen.append(int(nearest.argmin()))
+        nearest = np.maximum(nearest, rows @ rows[chosen[-1]])
+        nearest[chosen] = np.inf
+    return left[chosen]
 
 
 def certainty_of(results: Results) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """Regions with their crops: of this image, of a project, of a library."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from napari_maskinversion._napari.explore import region_sources
 from napari_maskinversion._napari.explore.region_sources import (
     of_image,
     of_library,
@@ -59,6 +62,26 @@ def test_regions_of_a_project_are_those_of_its_stored_results(shared, computed_o
     session.events.asked.connect(lambda one: one and asked.append((one.what, one.value)))
     open_region(session, table.place(last))
     assert asked == [("open region", RegionPlace(names[1], other.id, ()))]
+
+
+def test_images_that_were_run_with_other_settings_are_not_compared(
+    shared,
+    computed_once,  # noqa: F811
+    monkeypatch,
+):
+    session, project = shared.session, OpenProject.read(computed_once)
+    session.project = ProjectState("cells", tuple(project.by_name), file=str(project.file))
+    table = of_project(session)()
+    assert len(table.embeddings(range(len(table.frame)))) == len(table.frame)
+
+    def another_model(file):
+        stored = open_archive(file)
+        info = replace(stored.results.info, fingerprint=str(file))
+        return replace(stored, results=replace(stored.results, info=info))
+
+    monkeypatch.setattr(region_sources, "open_archive", another_model)
+    with pytest.raises(InputError, match="different settings"):
+        table.embeddings(range(len(table.frame)))
 
 
 def test_an_image_that_is_gone_has_no_crops(shared, computed_once, tmp_path):  # noqa: F811

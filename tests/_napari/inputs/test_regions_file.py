@@ -106,7 +106,7 @@ def test_regions_lie_on_the_image_with_their_names_and_are_chosen(panel, tmp_pat
     assert layer.name == "a"
     assert layer.opacity < 0.5  # the heatmap lies below
     assert {k: v for k, v in names_of(layer).items() if k} == {1: "車", 9: "Äpfel, rote"}
-    assert layer.features["score"].iloc[1] == 0.5
+    assert layer.features["score"].iloc[0] == 0.5
     assert layer.metadata["vocabulary"] == ["車", "Äpfel, rote"]
     assert panel.input.line.text().startswith("2 regions")
 

@@ -485,7 +485,7 @@ def test_forgetting_returns_to_the_first_start(another, widget, qtbot, monkeypat
     assert made.session.settings.inversion.alpha == 0
     assert made.vocabulary.text.toPlainText() == ""
     assert made.results.columns.state == panel_state.ColumnState()
-    assert made.review.part.options.order == "margin"
+    assert made.review.part.options.order == "automatic"
     assert made.tabs.shown == "label"
 
 

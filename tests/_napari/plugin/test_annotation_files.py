@@ -95,7 +95,7 @@ def test_rois_and_segmentations_of_other_programs_open_as_labels(viewer, tmp_pat
     )
     (layer,) = viewer.open(tmp_path / "RoiSet.zip", plugin=NAME)
     assert layer.data[2:6, 1:4].all()
-    assert layer.features["label"].tolist() == ["", "dog"]
+    assert layer.features["label"].tolist() == ["dog"]
     np.save(tmp_path / "plain_seg.npy", labels)
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("readme.txt", "no ROI")
@@ -113,7 +113,7 @@ def test_labels_are_saved_and_opened_again(viewer, tmp_path, name):
     assert written == [str(tmp_path / name)]
     (again,) = viewer.open(tmp_path / name, plugin=NAME)
     np.testing.assert_array_equal(again.data, labels)
-    assert again.features["label"].tolist() == ["", "Äpfel, rote"]
+    assert again.features["label"].tolist() == ["Äpfel, rote"]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_rows_of_no_label_do_not_keep_the_others_from_being_saved(viewer, tmp_pa
     layer = Labels(np.where(_full(RING), 4, 0), features=pd.DataFrame(features))
     layer.save(str(tmp_path / name), plugin=NAME)
     (again,) = viewer.open(tmp_path / name, plugin=NAME)
-    assert again.features["label"].tolist() == ["", "apple"]
+    assert again.features["label"].tolist() == ["apple"]
 
 
 def test_a_file_that_nobody_was_asked_about_is_not_replaced(tmp_path):

@@ -54,7 +54,7 @@ def test_every_menu_may_be_contributed_to(manifest):
 
 def test_every_scene_is_offered_and_no_sample_has_a_commands_name(manifest):
     keys = [sample.key for sample in manifest.contributions.sample_data]
-    assert keys == [*scene_names(), "coffee", "astronaut", "ihc"]
+    assert keys == [*scene_names(), "library", "coffee", "astronaut", "ihc"]
     commands = {command.id for command in manifest.contributions.commands}
     assert not commands & {f"{NAME}.{key}" for key in keys}
 

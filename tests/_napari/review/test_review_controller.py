@@ -439,7 +439,7 @@ def test_options_come_back_after_a_restart(qtbot, opened):
     assert [button._key.text() for button in second.review.part.suggestions[:2]] == ["1", "2"]
     assert second.review.part.suggestions[0].label.text() == "cat"  # first of the list
     second.controller.forget()
-    assert second.review.part.options.order == "margin"
+    assert second.review.part.options.order == "automatic"
 
 
 def test_an_export_is_named_by_its_image_and_can_hold_accepted_regions_only(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from napari_maskinversion._napari.review.learning import KnownRegions, learn
+from napari_maskinversion._napari.review.review_options import ReviewOptions
 from napari_maskinversion._napari.review.review_state import ReviewState
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import ImageIdentity, RegionIdentity, RegionKey
@@ -48,9 +49,9 @@ def make(tmp_path):
         ]
         info = made_info(Vocabulary(words), embed_dim=4)
         results = Results(info, tuple(rows))
-        image = ImageIdentity("cells", (8, 8), "uint8", "0" * 32)
+        image = ImageIdentity("cells", (8, 8), "uint8", f"{len(words):032}")
         regions = [RegionIdentity(RegionKey(r.id), f"{r.id:032}", r.bbox) for r in rows]
-        review = Review(image, regions, info, file=tmp_path / "cells.png")
+        review = Review(image, regions, info, file=tmp_path / f"{len(words)}.png")
         opened.append(review)
         queue = ReviewQueue.from_results(results)
         state = ReviewState(results, review, queue, Learner.from_results(results))
@@ -131,6 +132,12 @@ def test_keys_by_word_stand_for_the_same_word_at_every_region(make):
     short.by_word = True
     with pytest.raises(InputError, match="no word 4: the list has 3"):
         short.accept(4, 0.0)
+
+
+def test_the_automatic_order_is_the_most_different_first_only_while_a_review_learns():
+    assert ReviewOptions().sorting == "margin"
+    assert ReviewOptions(learn=True).sorting == "different"
+    assert ReviewOptions(learn=True, order="largest").sorting == "largest"
 
 
 def test_learning_offers_words_of_the_present_list_unless_asked(make):

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import napari
 import numpy as np
@@ -16,6 +17,7 @@ from skimage.io import imsave
 from napari_maskinversion._napari.review.decided_layer import LIGHT, DecidedLayer
 from napari_maskinversion._napari.review.learning import KnownRegions, learn
 from napari_maskinversion._napari.review.review_keys import KEYS
+from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.identity import RegionKey, identify_image
 from napari_maskinversion.review.review import Review
 
@@ -785,3 +787,43 @@ def test_a_key_pressed_just_after_a_change_counts_for_what_was_read(qtbot, opene
     assert [one.label for one in state.aimed(101.0)] == ["cat", "dog"]
     state.accept(1, 100.1)
     assert states(widget)[4] == ("accepted", "dog")
+
+
+# -- a classifier -----------------------------------------------------------------------------
+
+
+class Model(SimpleNamespace):
+    def encode_text(self, texts):
+        rows = np.array([[len(text), text.count("a"), 1, 1] for text in texts], np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when_it_is_loaded(
+    qtbot, reviewing, tmp_path, monkeypatch
+):
+    model = Model(
+        name="demo", fingerprint="model a", logit_scale=10.0, embed_dim=4, device="cpu", spec=None
+    )
+    monkeypatch.setattr(ModelStore, "get", lambda *_: model)
+    show(qtbot, reviewing, results_of(reviewing))
+    press(qtbot, canvas(reviewing), "12" * 9 + "22")  # region 19 is wrong
+    review, words = reviewing.review, reviewing.vocabulary
+    review.part.learn.click()
+    qtbot.waitUntil(lambda: review.learned is not None, timeout=60_000)
+    table = review.learned.table
+    shown = [[table.item(row, at).text() for at in range(2)] for row in range(table.rowCount())]
+    assert shown == [["dog", "9"], ["cat", "11"]]
+    assert "20 decisions. Right on regions that were held out: 95 % of 20" in (
+        review.learned.summary.text()
+    )
+    assert review.learned.look.text() == "Look at 1 doubtful decision"
+    review.learned.look.click()
+    assert selected(reviewing) == 19
+    assert len(review.state.queue) == 1
+
+    review.learned.save_to(tmp_path / "pets")
+    file = tmp_path / "pets.safetensors"
+    qtbot.waitUntil(file.exists, timeout=30_000)
+    words.files.read(file)
+    qtbot.waitUntil(lambda: "pets.safetensors: 20 decisions" in words.count.text(), timeout=30_000)
+    qtbot.waitUntil(lambda: reviewing.session.results.info.vocabulary.learned, timeout=60_000)

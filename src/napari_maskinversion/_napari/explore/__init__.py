@@ -1,4 +1,4 @@
-"""A closer look at results: why, compare, captions, find by words, pictures of an embedding."""
+"""A closer look at results: why, compare, find, map, captions, pictures of an embedding."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def content(panel: Any) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import one_at_a_time
 
-    parts = (panel.why, panel.compare, panel.finder, panel.captions, panel.imagine)
+    parts = (panel.why, panel.compare, panel.finder, panel.map, panel.captions, panel.imagine)
     return one_at_a_time(*(part.section for part in parts))

@@ -56,4 +56,7 @@ def _icon(hit: FarHit) -> QIcon:
     height, width, _ = hit.picture.shape
     rgb = QImage.Format.Format_RGB888
     image = QImage(hit.picture.tobytes(), width, height, 3 * width, rgb).copy()
-    return QIcon(QPixmap.fromImage(image))
+    icon, pixmap = QIcon(), QPixmap.fromImage(image)
+    for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):  # Qt would tint the selected one
+        icon.addPixmap(pixmap, mode)
+    return icon

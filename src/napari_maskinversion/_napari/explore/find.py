@@ -192,9 +192,9 @@ class FindSection(ProgressSection):
     def refresh(self, _: object = None) -> None:
         """Show what can be done now."""
         self.find.setEnabled(not self.worker.busy)
-        example = self._example_now()
-        self.like.setEnabled(not self.worker.busy and example is not None)
-        self.like.setToolTip(_LIKE_WHAT if example is None else _LIKE)
+        there = bool(self._selected) or self._example is not None
+        self.like.setEnabled(not self.worker.busy and there)
+        self.like.setToolTip(_LIKE if there else _LIKE_WHAT)
 
     def ended(self) -> None:
         """Estimate the next search."""
@@ -280,11 +280,15 @@ class FindSection(ProgressSection):
 
     def _example_now(self) -> Example | None:
         """Return the selected regions; without any those of the last search, on any image."""
-        results, row = self._session.results, self._session.row
-        if results is None or not 0 <= row < len(results):
-            return self._example
-        rows = self._session.rows
-        return Example.of(results, rows if row in rows else (row,))
+        rows, results = self._selected, self._session.results
+        return Example.of(results, rows) if rows and results is not None else self._example
+
+    @property
+    def _selected(self) -> tuple[int, ...]:
+        row, rows = self._session.row, self._session.rows
+        if not 0 <= row < len(self._session.results or ()):
+            return ()
+        return rows if row in rows else (row,)
 
     def _has_regions(self) -> bool:
         layer = self._session.regions

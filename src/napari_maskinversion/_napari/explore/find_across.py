@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,8 @@ from ...base.errors import InputError, MaskInversionError
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
 from ...library.searching import direction, wanted_and_not
-from ...library.spaces import Space
 from ...results.export.archive import open_archive
+from ...results.spaces import Space
 from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
@@ -90,12 +90,13 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
     show(Update(text="searching the library"))
     rows = library.search(like=wanted, unlike=unwanted, top=MOST, space=space)
     hits = []
-    for row in rows.itertuples():
+    row: dict[Any, Any]
+    for row in rows.to_dict("records"):
         check_stopped()
-        picture = library.thumbnail(row.id)
-        place = RegionPlace(row.image, row.region, position_of(row.plane))
+        picture = library.thumbnail(row["id"])
+        place = RegionPlace(row["image"], row["region"], position_of(row["plane"]))
         shown = None if picture is None else outlined(picture)
-        hits.append(FarHit(place, row.similarity, row.label, shown))
+        hits.append(FarHit(place, row["similarity"], row["label"], shown))
     total = library.info()["spaces"][space]["regions"]
     return FarHits(tuple(hits), f"{query.text}: the best of {total:,} in {library.folder.name}.")
 
@@ -112,7 +113,7 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
     looked_for = direction(wanted, unwanted)
     about = "" if query.like is None else query.like.space.about
     project = OpenProject.read(file)
-    found: list[tuple[float, str, int, RegionResult]] = []
+    near: list[tuple[float, str, int, RegionResult]] = []
     left_out, names = 0, list(project.by_name)
     for number, name in enumerate(names):
         show(partial(Update, text=f"searching {name}", fraction=number / len(names)))
@@ -130,8 +131,8 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
             about = space.about
             similar = (results.embeddings * looked_for).sum(1)
             rows = enumerate(zip(similar.tolist(), results.regions, strict=True))
-            found += [(value, name, row, one) for row, (value, one) in rows]
-    best = sorted(found, key=lambda hit: -hit[0])[:MOST]
+            near += [(value, name, row, one) for row, (value, one) in rows]
+    best = sorted(near, key=lambda hit: -hit[0])[:MOST]
     pictures: dict[tuple[str, int], Pixels] = {}
     for name in dict.fromkeys(name for _, name, _, _ in best):
         own = [row for _, other, row, _ in best if other == name]
@@ -149,7 +150,7 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
         )
         for value, name, row, one in best
     )
-    text = f"{query.text}: the best of {len(found):,} in {project.title}."
+    text = f"{query.text}: the best of {len(near):,} in {project.title}."
     if left_out:
         text += f" {left_out:,} images have no results, or others (model, settings)."
     return FarHits(hits, text)

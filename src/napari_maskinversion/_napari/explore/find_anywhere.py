@@ -15,9 +15,9 @@ from napari.utils.colormaps import DirectLabelColormap
 from ...base.errors import InputError
 from ...base.regions import Region
 from ...library.searching import direction
-from ...library.spaces import Space
 from ...regions.sam.checkpoints import on_disk
 from ...results.export.bundle import compress_masks
+from ...results.spaces import Space
 from ..layers.coordinates import Plane, ViewPoint, plane_of
 from ..layers.label_layers import layer_of_regions, with_index, with_labels
 from ..layers.layers import OURS, is_shapes

@@ -25,6 +25,7 @@ from ...images.plane_source import PlaneSource
 from ...library.thumbnails import cut_out
 from ...results.export.archive import open_archive
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
+from ...results.spaces import OneSpace
 from ...review.reporting import decisions_of
 from ..layers.pictures import copy_layer
 from ..session import RegionPlace, Session
@@ -208,9 +209,11 @@ def _of_images(file: Path) -> RegionTable:
                 yield from ((row, None) for row in own)
 
     def embed(rows: Sequence[int]) -> FloatArray:
-        by_row = {}
+        by_row: dict[int, FloatArray] = {}
+        spaces = OneSpace()
         for name, own, start in of_images(rows):
             if bundle := _bundle(project, name):
+                spaces.check(bundle.results)
                 by_row |= {row: bundle.results.regions[row - start].embedding for row in own}
         return np.stack([by_row[row] for row in rows])
 

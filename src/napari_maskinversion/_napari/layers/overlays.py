@@ -29,6 +29,7 @@ DARK: Final = (0.0, 0.0, 0.0, 1.0)
 LIGHT: Final = (1.0, 1.0, 1.0, 1.0)
 # Widths on the screen in pixels, of the dark band and of the light one upon it.
 WIDTHS: Final = (6.0, 2.5)
+THINNER: Final = (3.0, 1.25)  # of further selected regions
 _ABOVE_LAYERS: Final = 10**6
 # Events of the list and of its layers after which another image may cover the region's.
 _COVERING: Final = ("inserted", "removed", "reordered", "visible", "opacity", "blending")
@@ -84,14 +85,14 @@ def bands(pieces: FloatArray, width: float) -> FloatArray:
 
 
 class RegionBorder:
-    """Draws the border of one region.
+    """Draws the borders of one region or of several.
 
     A mesh in the scene: it is in no list of layers, so it cannot be selected or saved, and nothing
     covers it. Its width on the screen is always the same.
     """
 
-    def __init__(self, viewer: Any) -> None:
-        self._viewer = viewer
+    def __init__(self, viewer: Any, widths: tuple[float, float] = WIDTHS) -> None:
+        self._viewer, self._widths = viewer, widths
         self._node: Any = None
         self._drawn: tuple[Any, Plane, FloatArray] | None = None
         self._pieces: FloatArray | None = None  # in the scene, (x, y)
@@ -109,9 +110,9 @@ class RegionBorder:
         points = self._pieces.reshape(-1, 2)[:, ::-1]
         return np.stack([points.min(axis=0), points.max(axis=0)])
 
-    def show(self, image: Any, plane: Plane, region: Region) -> None:
-        """Draw the border of a region of an image's plane, and no other."""
-        self._drawn = image, plane, border_of(region)
+    def show(self, image: Any, plane: Plane, *regions: Region) -> None:
+        """Draw the borders of regions of an image's plane, and no others."""
+        self._drawn = image, plane, np.concatenate([border_of(one) for one in regions])
         if self._node is None and not self._make():
             return
         self._place()
@@ -186,7 +187,7 @@ class RegionBorder:
         if pieces is None:
             return
         zoom = max(float(self._viewer.scene.camera.zoom), 1e-9)
-        corners = np.concatenate([bands(pieces, width / zoom) for width in WIDTHS])
+        corners = np.concatenate([bands(pieces, width / zoom) for width in self._widths])
         first = 4 * np.arange(len(corners))[:, None]
         faces = (first + np.array([0, 1, 2, 0, 2, 3])).reshape(-1, 3)
         # All of the dark band first: what comes later is drawn over it.

@@ -19,6 +19,7 @@ from ..workers.notify import inform
 from .coordinates import Grid, Plane, ViewPoint, slice_of
 from .heatmap import HeatmapLayer
 from .overlays import (
+    THINNER,
     AcceptedText,
     AcceptedTexts,
     Crop,
@@ -33,6 +34,7 @@ from .tasks import PlaneFinder
 Mask = Region | CompressedRegion
 Masks = Mapping[int, Mask]
 Box = tuple[int, int, int, int]
+_MOST_BORDERS = 300  # each takes a fifth of a millisecond
 _LEAST_SEEN, _ENLARGED = 14, 80  # pixels on the screen: smaller regions are enlarged
 
 
@@ -41,7 +43,7 @@ class ResultsOnCanvas:
 
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
-        self.border = RegionBorder(viewer)
+        self.border, self.further = RegionBorder(viewer), RegionBorder(viewer, THINNER)
         self.heatmap, self.outline = HeatmapLayer(viewer), OutlineLayer(viewer)
         self.texts = AcceptedTexts(viewer)
         self.image: Any = None
@@ -70,6 +72,7 @@ class ResultsOnCanvas:
         self._masks = {}
         self.heatmap.forget()
         self.outline.forget()
+        self.further.remove()
         self._mark(None)
 
     def show(
@@ -120,7 +123,18 @@ class ResultsOnCanvas:
     def blank(self) -> None:
         """Show no region."""
         self.heatmap.blank()
+        self.further.remove()
         self._mark(None)
+
+    def show_further(self, regions: Sequence[RegionResult]) -> None:
+        """Draw the borders of regions that are selected too, those on the plane of the first."""
+        same = [one for one in regions if one.position == regions[0].position][:_MOST_BORDERS]
+        plane = self._plane(self.image, self._finder, same[0].position) if same else None
+        masks = list(filter(None, map(self._mask_of, same)))
+        if plane is None or not masks:
+            self.further.remove()
+        else:
+            self.further.show(self.image, plane, *masks)
 
     def focus(self, *, dimmed: bool, inside: bool) -> None:
         """Show heatmaps paler, or cut off at the border of their region."""

@@ -193,7 +193,7 @@ class LibraryController(Topic, QObject):
         self._show()
 
     def _follow_decisions(self) -> None:
-        """Give the library the decisions about the image shown, if it has the image."""
+        """Pass to the library the decisions about the image shown, if it has the image."""
         library, review = self._session.library, self._session.reviewed
         record = self._session.record
         if library is None or review is None or record is None:

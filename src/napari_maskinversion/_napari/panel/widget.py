@@ -18,6 +18,7 @@ from qtpy.QtWidgets import QMainWindow, QPushButton, QWidget
 
 from ..explore.captions import CaptionsSection
 from ..explore.compare import CompareSection
+from ..explore.embedding_map import MapSection
 from ..explore.find import FindSection
 from ..explore.imagine import ImagineSection
 from ..explore.why import WhySection
@@ -59,8 +60,8 @@ from .topics import TABS, Tabs
 # What is bound to the session, in the order in which it follows changes.
 _TOPICS: Final = (
     "input model own_model download vocabulary run_controller from_file results region why compare "
-    "captions finder imagine live rerank changes segment review library images exports image_check "
-    "foot ring"
+    "captions finder map imagine live rerank changes segment review library images exports "
+    "image_check foot ring"
 )
 
 
@@ -104,12 +105,13 @@ class MaskInversionWidget(Topic, QWidget):
         self.run_controller = RunController(self._viewer, session, self.canvas, self.store, self)
         self.runner = self.run_controller.worker
         yield False
-        self.review = ReviewController(self.canvas, self)
+        self.review = ReviewController(self.canvas, self.store, self)
         yield False
         shared = Shared(self._viewer, session, self.canvas, self.store)
         self.why, self.compare = WhySection(shared), CompareSection(shared)
         yield False
         self.captions, self.finder = CaptionsSection(shared), FindSection(shared)
+        self.map = MapSection(shared)
         yield False
         self.imagine = ImagineSection(shared)
         yield False
@@ -436,6 +438,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.vocabulary.set_colors(theme.foreground.as_hex())
         self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())
         self.why.set_colors(theme.current.as_hex(), theme.text.as_hex())
+        self.map.set_colors(theme.canvas.as_hex(), theme.text.as_hex())
         colors = colors_of(theme)
         self.controller.part.set_colors(colors)
         self.foot.set_colors(colors)

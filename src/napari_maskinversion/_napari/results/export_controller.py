@@ -18,7 +18,7 @@ from ...results.columns import columns_in
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.label_layers import with_index, with_labels
 from ..layers.layers import file_of, is_shapes, levels_of
-from ..session import Session, Topic
+from ..session import Session, Topic, same_regions
 from ..widgets.dialogs import may_replace
 from ..widgets.sections import button, check_entry, debouncer, line, stack
 from ..workers.notify import inform, refuse, refusing
@@ -36,6 +36,7 @@ _FIRST: Final = ("csv", "coco", "geojson", "masks", "npz")  # of the menu
 _TOGETHER: Final = ("npy", "csv", "json")  # what is saved into a folder
 # The panel's word for it.
 _RENAMED: Final = {"probability": "confidence"}
+_ON_MAP: Final = ("map_x", "map_y")
 
 
 class ExportWidget(QWidget):
@@ -101,7 +102,8 @@ class ExportController(Topic, QObject):
         """Follow the session."""
         self.after("record", self._show)
         self.answer("open results", self.open_file)
-        self.after("record reviewable decisions features", self._changed)
+        self.answer("write features", lambda _: self.to_features())
+        self.after("record reviewable decisions features mapped", self._changed)
         self._show()
 
     def _changed(self, _: object) -> None:
@@ -236,7 +238,9 @@ class ExportController(Topic, QObject):
         review = self._session.reviewed
         decisions = {} if review is None else review.labels()
         table = record.results.to_frame() if record.table is None else record.table
-        return layer, write_features(layer, table, str(target.image.name), decisions)
+        of, points = self._session.mapped or (None, None)
+        places = points if same_regions(of, record.results) else None
+        return layer, write_features(layer, table, str(target.image.name), decisions, places)
 
     # -- back ---------------------------------------------------------------------------------
 
@@ -270,17 +274,24 @@ def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:
 
 
 def write_features(
-    layer: Any, table: pd.DataFrame, image: str = "", decisions: Mapping[int, str] | None = None
+    layer: Any,
+    table: pd.DataFrame,
+    image: str = "",
+    decisions: Mapping[int, str] | None = None,
+    places: Any = None,
 ) -> list[str]:
     """Merge columns into a layer's features; the user's columns stay, even with the same names.
 
     Other plugins find a region by ``label`` (its number) and ``roi_id`` (the image). A label on
-    several planes gets the first plane's values.
+    several planes gets the first plane's values. ``places`` (rows of the table, 2) are those on the
+    map of embeddings.
     """
     import pandas as pd
 
-    table = table.drop_duplicates("region").set_index("region")
-    table = table[[column.name for column in columns_in("layer")]].rename(columns=_RENAMED)
+    on_map = {} if places is None else {name: places[:, at] for at, name in enumerate(_ON_MAP)}
+    table = table.assign(**on_map).drop_duplicates("region").set_index("region")
+    shown = [column.name for column in columns_in("layer")]
+    table = table[[*shown, *on_map]].rename(columns=_RENAMED)
     # It can be missing, and stays whole.
     table.insert(0, "label", pd.Series(table.index, index=table.index, dtype="Int64"))
     table.insert(1, "roi_id", image)

@@ -36,6 +36,7 @@ class RegionOnCanvas(Topic):
         """Show what the session shows."""
         self.after("record", self._show_record)
         self.after("row", self._show_row)
+        self.after("rows", self._show_rows)
         self.after("outlined", self.show)
         self.after("run", self._run_changed)
         self.after("tab", self._turned)
@@ -90,6 +91,11 @@ class RegionOnCanvas(Topic):
     def _show_row(self, _: int) -> None:
         if self._record is self._session.record:  # else its event follows
             self.show()
+
+    def _show_rows(self, rows: tuple[int, ...]) -> None:
+        results = self._session.results
+        regions = () if results is None or len(rows) < 2 else results.regions
+        self._canvas.show_further([regions[row] for row in rows if row < len(regions)])
 
     def _show_record(self, record: ResultRecord | None) -> None:
         before, self._record = self._record, record

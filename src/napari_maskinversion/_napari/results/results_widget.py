@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from qtpy.QtCore import QSize
+from qtpy.QtCore import QItemSelection, QItemSelectionModel, QSize
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
@@ -71,6 +71,7 @@ class ResultsWidget(Topic, QWidget):
         """Show the session's results."""
         self.after("record", self._show)
         self.after("row", self._show_row)
+        self.after("rows", self._show_rows)
         self.after("decisions review", self.recolor)
         self.after("changed_regions image_changed computing", self._mark_changed)
         self.after("record plane layers", self._name_plane)
@@ -152,6 +153,28 @@ class ResultsWidget(Topic, QWidget):
         if 0 <= row < self.model.rowCount() and row != self.row:
             self.select(row)
 
+    def _show_rows(self, rows: tuple[int, ...]) -> None:
+        """Select the rows that another part of the panel has selected; the first is the current."""
+        if not rows or rows == self._selected or rows[-1] >= self.model.rowCount():
+            return
+        selection, model = QItemSelection(), self.table.selectionModel()
+        for part in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
+            ends = (self.model.index(int(part[end]), 0) for end in (0, -1))
+            selection.select(*ends)
+        flags = QItemSelectionModel.SelectionFlag
+        if self.row not in rows:
+            index = self.model.index(rows[0], 0)
+            model.setCurrentIndex(index, flags.NoUpdate)
+            self.table.scrollTo(index)
+        model.select(selection, flags.ClearAndSelect | flags.Rows)
+
+    @property
+    def _selected(self) -> tuple[int, ...]:
+        """The selected rows; Qt's own list of them takes seconds for many."""
+        ranges = self.table.selectionModel().selection()
+        rows = {row for one in ranges for row in range(one.top(), one.bottom() + 1)}
+        return tuple(sorted(rows))
+
     def set_colors(self, bar: str, text: str) -> None:
         """Follow the theme."""
         self.delegate.color = self.bars.bar_color = QColor(bar)
@@ -165,8 +188,7 @@ class ResultsWidget(Topic, QWidget):
         return int(self.table.currentIndex().row())
 
     def _rows_changed(self, *_: object) -> None:
-        rows = self.table.selectionModel().selectedRows()
-        self._session.rows = tuple(sorted(index.row() for index in rows))
+        self._session.rows = self._selected
 
     def select(self, row: int) -> None:
         """Select a row and scroll to it."""

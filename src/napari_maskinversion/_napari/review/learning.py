@@ -5,7 +5,7 @@ No Qt, no napari. `learn` belongs in a worker.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,14 @@ import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...base.identity import RegionKey
-from ...language.labels.vocabulary import NONE_OF_THESE
+from ...language.labels.label import Label
+from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ...language.ranking.ranking import Ranking
 from ...review.decisions import Suggestion
 
 if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
+    from ...learning.classifier import Classifier
     from ...results.region_result import RegionResult
     from ...results.results import Results
     from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
@@ -60,6 +63,53 @@ def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Result
         if other:
             changed.append(row)
     return Learned(results, scores, best, scores.margins, scores.entropies, frozenset(changed))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A classifier of the decisions at hand."""
+
+    classifier: Classifier
+    doubtful: list[int]  # Decided rows of the results that look wrong, the worst first
+
+    @property
+    def summary(self) -> str:
+        """What was learned, and how well."""
+        return f"{sum(self.classifier.counts.values())} decisions. {self.classifier.summary}"
+
+
+def train(
+    load: Callable[[], Backbone],
+    results: Results,
+    decided: Mapping[int, str | None],
+    image: str,
+    others: Sequence[tuple[str, FloatArray, str]],
+) -> Trained:
+    """Learn from decisions: rows with their label, None for rejected ones, and other images.
+
+    Others are image, embedding and label; those with a word of the list or of this image count.
+    """
+    from ...language.text import embed_vocabulary
+    from ...learning.classifier import Classifier
+    from ...results.spaces import Space
+
+    model, vocabulary = load(), results.info.vocabulary
+    if model.fingerprint != results.info.fingerprint or vocabulary is None:
+        raise InputError("These suggestions are of another model or of no words; run again first.")
+    listed = [one for one in vocabulary.full_labels if one.name != NONE_OF_THESE]
+    typed = {*decided.values()} - {None, NONE_OF_THESE, *vocabulary.labels}
+    words = Vocabulary.of([*listed, *map(Label, sorted(map(str, typed)))], vocabulary.templates)
+    kept = [one for one in others if one[2] in words.labels]
+    space, texts = Space.of(results).about, embed_vocabulary(model, words)
+    begun = Classifier.of_words(words, texts, model.logit_scale, space)
+    rows = list(decided)
+    labels = [*decided.values(), *(label for _, _, label in kept)]
+    own = results.embeddings[rows]
+    embeddings = np.vstack([own, *(one[None] for _, one, _ in kept)])
+    images = [*[image] * len(rows), *(name for name, _, _ in kept)]
+    classifier = begun.fit(embeddings, labels, images)
+    doubtful = [rows[row] for row, _ in classifier.doubtful(labels) if row < len(rows)]
+    return Trained(classifier, doubtful)
 
 
 def text_best(region: RegionResult) -> str:
@@ -136,6 +186,14 @@ class KnownRegions:
     def add(self, space: str, kept: Mapping[ExemplarKey, LabelledEmbedding]) -> None:
         """Add regions of earlier sessions; newer entries win."""
         self._known[space] = {**kept, **self._known.get(space, {})}
+
+    def of_others(self, results: Results, image: str) -> list[tuple[str, FloatArray, str]]:
+        """Return image, embedding and label of accepted regions of other images."""
+        return [
+            (place[0], *one)
+            for place, one in self._known.get(results.info.space, {}).items()
+            if one is not None and place[0] != image
+        ]
 
     def exemplars(self, results: Results, words: Container[str] | None = None) -> Exemplars:
         """Return the exemplars embedded by the model of these results."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
@@ -17,9 +18,12 @@ from ..layers.overlays import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..session import ResultRecord, RunState, Snapshot, Topic, same_regions, same_run, session_of
 from ..widgets.sections import debouncer
+from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, report
 from ..workers.worker import Worker
 from .decided_layer import seen_on
+from .learn_dialog import LearnDialog
+from .learning import Trained, train
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys
 from .review_learning import ReviewLearning
@@ -37,8 +41,9 @@ _LAYER_PAUSE: Final = 150  # milliseconds after the last decision until the laye
 class ReviewController(Topic, QObject):
     """Reviews the results of the session."""
 
-    def __init__(self, canvas: ResultsOnCanvas, parent: QWidget) -> None:
+    def __init__(self, canvas: ResultsOnCanvas, store: ModelStore, parent: QWidget) -> None:
         super().__init__(parent)
+        self._store = store
         self._canvas = canvas
         self._session = session_of(canvas.viewer)
         self._record: ResultRecord | None = None  # the last results
@@ -48,6 +53,9 @@ class ReviewController(Topic, QObject):
         self.keeper = ReviewKeeper(canvas.viewer, self)
         self.learning = ReviewLearning(self._session, self)
         self._options = ReviewOptions()
+        self.learned: LearnDialog | None = None
+        self._taught: ReviewState | None = None
+        self._training = Worker("latest", "Learning a classifier", parent=self)
         self._cropper = Worker("latest", "The crop", parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
@@ -62,6 +70,9 @@ class ReviewController(Topic, QObject):
         part.word.currentIndexChanged.connect(self._show_together)
         part.limit.valueChanged.connect(self._show_together)
         part.form.changed.connect(self._take_options)
+        part.learn.clicked.connect(self._train)
+        self._training.done.connect(self._trained)
+        self._training.failed.connect(refuse)
         part.save.clicked.connect(self._save)
         part.others.clicked.connect(self._use_others)
         keeper.ready.connect(self._ready)
@@ -150,6 +161,7 @@ class ReviewController(Topic, QObject):
         self._session.review_opening = False
         self._canvas.texts.remove()
         self._cropper.drop()
+        self._training.drop()
         self.part.crop.show_crop(None)
         self.part.show_ready(False)
         self.part.show_switch(False)
@@ -204,7 +216,7 @@ class ReviewController(Topic, QObject):
         self.part.offer_others(state.review.restored.unused)
         self.part.say(" ".join(messages))
         if self._stay or self.keeper.unasked:
-            state.arrange(self._options.order, self._options.status)
+            state.arrange(self._options.sorting, self._options.status)
             self._go(self._session.row if self._session.row >= 0 else None)
         else:
             self._arrange()
@@ -362,6 +374,39 @@ class ReviewController(Topic, QObject):
             refuse(state.problem)
         self._timer.throttle()
 
+    def _train(self, _: bool = False) -> None:
+        """Learn a classifier from the decisions at hand, and show it."""
+        state, record = self.state, self._session.record
+        if state is None or record is None:
+            return
+        self._taught = state
+        image, settings = state.review.image.content, record.snapshot.settings
+        self._training.start(
+            partial(
+                train,
+                partial(self._store.load, settings.model, settings.device),
+                state.results,
+                state.taught,
+                image,
+                self.learning.known.of_others(state.results, image),
+            )
+        )
+
+    def _trained(self, trained: Trained) -> None:
+        if self.state is not self._taught:
+            return  # another image is reviewed now
+        if self.learned is None:
+            self.learned = LearnDialog(self.part)
+            self.learned.doubted.connect(self._look_again)
+        self.learned.show_trained(trained)
+
+    def _look_again(self, rows: list[int]) -> None:
+        """Review only these rows, until another order or state is chosen."""
+        state = self.state
+        if state is not None:
+            state.queue.show(rows=rows)
+            self._go(rows[0])
+
     # -- where the user is --------------------------------------------------------------------
 
     def _go(self, row: int | None) -> None:
@@ -384,7 +429,7 @@ class ReviewController(Topic, QObject):
     def _arrange(self) -> None:
         state = self.state
         if state is not None:
-            state.arrange(self._options.order, self._options.status)
+            state.arrange(self._options.sorting, self._options.status)
             place, self._session.place = self._session.place, -1
             self._go(place if 0 <= place < len(state.queue.keys) else state.queue.next())
 
@@ -439,7 +484,7 @@ class ReviewController(Topic, QObject):
         if state is None:
             return
         state.by_word = now.keys == BY_WORD
-        if (before.order, before.show) != (now.order, now.show):
+        if (before.sorting, before.show) != (now.sorting, now.show):
             self._arrange()
         if before.keys != now.keys:
             self._show()

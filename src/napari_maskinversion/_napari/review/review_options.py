@@ -19,7 +19,12 @@ class ReviewOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    order: Order = Field(default="margin", title="Order", description="Which regions come first.")
+    order: Literal["automatic", Order] = Field(
+        default="automatic",
+        title="Order",
+        description="Which regions come first. Automatic: the least certain ones; while the review "
+        "learns, those that look least like what is decided.",
+    )
     show: Literal["undecided", "all", "accepted", "rejected", "skipped"] = Field(
         default="undecided", title="Show", description="Which regions to review."
     )
@@ -60,6 +65,13 @@ class ReviewOptions(BaseModel):
         description="Also suggest words that are not in the list but were accepted on other "
         "images.",
     )
+
+    @property
+    def sorting(self) -> Order:
+        """The order of the queue; the automatic one needs the fewest decisions to learn from."""
+        if self.order == "automatic":
+            return "different" if self.learn else "margin"
+        return self.order
 
     @property
     def status(self) -> Status | None:

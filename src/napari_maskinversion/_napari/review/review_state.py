@@ -79,6 +79,16 @@ class ReviewState:
         self._blank = {number: "" for numbers in self._numbers for number in numbers}
         queue.load(review.decisions)
 
+    @property
+    def taught(self) -> dict[int, str | None]:
+        """The accepted label of decided rows, None for rejected ones."""
+        decided = ((row, self.review.decisions.get(key)) for row, key in enumerate(self.queue.keys))
+        return {
+            row: one.label or None
+            for row, one in decided
+            if one is not None and one.status in ("accepted", "rejected")
+        }
+
     def replace_results(self, results: Results) -> None:
         """Take the same regions with other limits, words or captions.
 

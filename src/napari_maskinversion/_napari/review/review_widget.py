@@ -18,7 +18,6 @@ from qtpy.QtWidgets import (
 )
 
 from ...results.settings import fields_of
-from ...review.queue import Order
 from ..widgets.form import SettingsForm
 from ..widgets.keys import FIELD, pressed
 from ..widgets.progress import ProgressBar
@@ -28,7 +27,9 @@ from .review_keys import KEYS
 from .review_options import ReviewOptions
 from .review_state import WORD_KEYS, Choice
 
-_ORDERS: Final[tuple[tuple[str, Order], ...]] = (
+_ORDERS: Final = (
+    ("automatic", "automatic"),
+    ("most different", "different"),
     ("least certain (margin)", "margin"),
     ("least certain (entropy)", "entropy"),
     ("smallest", "smallest"),
@@ -93,6 +94,7 @@ class ReviewWidget(QWidget):
             parent=self,
         )
         self.more = QPushButton("More")
+        self.learn = QPushButton("Learn...")
         self.save, self.others = QPushButton("Save again"), QPushButton("Use them anyway")
         self._keys: list[str] = []  # what each of the suggestions' buttons stands for
         self._build()
@@ -108,6 +110,10 @@ class ReviewWidget(QWidget):
             "save them for this image"
         )
         self.others.hide()
+        self.learn.setToolTip(
+            "Learn a classifier from the decisions about this and other images; shows how often it "
+            "is right, and saves it"
+        )
         choices = QWidget()
         stack(choices, *self.suggestions, spacing=2).addStretch(1)
         choices.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -134,7 +140,7 @@ class ReviewWidget(QWidget):
             *(line(*(self._button(*item) for item in items)) for items in _BUTTONS),
             line(QLabel(KEYS["type"]), self.label, shares=(0, 1)),
             self.counts,
-            line(self.more, QWidget(), shares=(0, 1)),
+            line(self.more, self.learn, QWidget(), shares=(0, 0, 1)),
             options,
             spacing=4,
         )

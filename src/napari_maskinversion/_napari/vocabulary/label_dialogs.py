@@ -31,6 +31,7 @@ from ...language.labels.files import (
     unsupported_fields,
 )
 from ...language.labels.label import Label, clashes, fill_colors, join_words, split_words
+from ...language.labels.learned import SUFFIX
 from ...language.labels.vocabulary import Vocabulary
 from ..widgets.dialogs import confirm, file_filter, may_replace
 from ..widgets.keys import LABELS, pressed
@@ -266,6 +267,9 @@ def _show_color(item: QTableWidgetItem) -> None:
         table.blockSignals(False)
 
 
+_LOADED = f"{file_filter('Words and classifiers', [*SUFFIXES, SUFFIX])};;All files (*)"
+
+
 class LabelFiles(QObject):
     """Reads and writes files of labels for a widget, in workers."""
 
@@ -288,9 +292,7 @@ class LabelFiles(QObject):
 
     def ask(self) -> None:
         """Ask for a file and read its labels."""
-        path, _ = QFileDialog.getOpenFileName(
-            self._window, "Load words", "", f"{file_filter('Words', SUFFIXES)};;All files (*)"
-        )
+        path, _ = QFileDialog.getOpenFileName(self._window, "Load words", "", _LOADED)
         if path:
             self.read(Path(path))
 

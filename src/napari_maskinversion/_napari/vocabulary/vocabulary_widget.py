@@ -22,6 +22,7 @@ from qtpy.QtWidgets import (
 from ...base.errors import InputError
 from ...language.labels.files import LabelFile
 from ...language.labels.label import Label, clashes, parse_text, to_text, word_lists
+from ...language.labels.learned import Learned
 from ...language.labels.presets import TITLES, preset, unknown_words_note
 from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
@@ -98,6 +99,7 @@ class VocabularyWidget(Topic, QWidget):
         self.text.setToolTip("One word per line; synonyms after | : car | automobile")
         self.text.setTabChangesFocus(True)  # Tab moves on, as elsewhere in the panel
         self.count = Note()
+        self._learned: Learned | None = None  # The classifier that ranks the words
         self._model = ""
         menu = QMenu(self)
         for name, title in TITLES.items():
@@ -105,7 +107,9 @@ class VocabularyWidget(Topic, QWidget):
             action.triggered.connect(partial(self._choose, name))
         self.presets = button("Presets", "Use a built-in list of words and its prompts")
         self.presets.setMenu(menu)
-        self.load = button("Load...", "Read words from a text, CSV or YAML file", self.files.ask)
+        self.load = button(
+            "Load...", "Read words from a text, CSV or YAML file, or a classifier", self.files.ask
+        )
         tip = "Save words as text, CSV or YAML; YAML also keeps prompts and threshold"
         self.save = button("Save as...", tip, self.save_as)
         tip = "Edit words, synonyms, groups and colours in a table"
@@ -159,7 +163,8 @@ class VocabularyWidget(Topic, QWidget):
             raise InputError(typed.problem)
         labels = self._marked(typed.labels)
         threshold = self.threshold.value() if self.none.isChecked() else None
-        return Vocabulary.of(labels, self.templates_widget.templates(), threshold)
+        words = Vocabulary.of(labels, self.templates_widget.templates(), threshold)
+        return replace(words, learned=self._learned)
 
     def _tell(self) -> None:
         """Pass the words to the session."""
@@ -278,8 +283,12 @@ class VocabularyWidget(Topic, QWidget):
     def take(self, content: LabelFile) -> None:
         """Take the labels of a list, and its prompts and threshold if it has any."""
         self._remember(content.labels)
+        self._learned = content.learned
+        if self._learned is not None:
+            self.none.setChecked(False)
         self.marked.emit()
         self._replace(to_text(content.labels))
+        self._show_summary()
         if content.templates is not None:
             self.templates_widget.choose(content.templates)
         if content.threshold is not None:
@@ -361,4 +370,6 @@ class VocabularyWidget(Topic, QWidget):
         notes = [self._typed.summary, unknown_words_note(self._typed.labels, self._model)]
         if self._origin and self.prefilled:
             notes.insert(1, f"These words came with '{self._origin}'; Ctrl+Z brings back yours.")
+        if self._learned is not None:
+            notes[1:] = [f"{self._learned.text}; other words: Presets or Load..."]
         self.count.setText("\n".join(filter(None, notes)))

@@ -15,6 +15,7 @@ from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...base.reading import parse_yaml, read_bytes, read_rows, read_text
 from .label import (
+    NONE_OF_THESE,
     TEMPLATES,
     Label,
     choose_templates,
@@ -25,6 +26,7 @@ from .label import (
     split_words,
     to_text,
 )
+from .learned import SUFFIX, Learned, learned_of, read_head
 
 _WHAT: Final = "label file"
 _NO_LABELS: Final = "There are no labels; give at least one, for example: dog, cat."
@@ -49,6 +51,7 @@ class LabelFile:
     threshold: float | None = None
     description: str = ""  # What the list is and where it comes from; may be empty
     source: str = ""
+    learned: Learned | None = None  # The classifier that ranks them
 
 
 def _collect(file: object, entries: Iterable[tuple[str, Any]]) -> tuple[Label, ...]:
@@ -200,7 +203,7 @@ def _write_yaml(content: LabelFile) -> str:
         "source": content.source,
         "templates": None if content.templates is None else list(content.templates),
         "threshold": content.threshold,
-        "labels": [_item(label) for label in content.labels],
+        "labels": [item_of(label) for label in content.labels],
     }
     record = {name: value for name, value in record.items() if value not in ("", None)}
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -208,11 +211,24 @@ def _write_yaml(content: LabelFile) -> str:
     return written
 
 
-def _item(label: Label) -> Any:
+def item_of(label: Label) -> Any:
+    """Return a label as an item of a list in a file."""
     if label == Label(label.name) and "|" not in label.name:
         return label.name
     values = (label.name, list(label.synonyms), label.group, label.color)
     return {name: value for name, value in zip(_COLUMNS, values, strict=True) if value}
+
+
+# -- classifiers ------------------------------------------------------------------------------
+
+
+def _read_classifier(path: Path) -> LabelFile:
+    record = read_head(path)
+    labels = _collect(path, ((f"word {n}", one) for n, one in enumerate(record["words"], 1)))
+    if record.get("none"):
+        labels = (*labels, Label(NONE_OF_THESE))
+    templates, learned = _templates(record.get("templates")), learned_of(path, record)
+    return LabelFile(labels=labels, templates=templates, learned=learned)
 
 
 # -- the table of formats ---------------------------------------------------------------------
@@ -256,7 +272,7 @@ FORMATS: Final = (_TEXT, _CSV, _YAML)
 SUFFIXES: Final = {suffix: form for form in FORMATS for suffix in form.suffixes}
 """Formats by suffix; files with another suffix are read as text."""
 _NOT_READ: Final = (".json", ".jsonl", ".xml")
-FILE_SUFFIXES: Final = {*SUFFIXES, ".tsv", *_NOT_READ}
+FILE_SUFFIXES: Final = {*SUFFIXES, SUFFIX, ".tsv", *_NOT_READ}
 """A text that ends in one of these is the name of a file, not a label."""
 
 
@@ -269,7 +285,7 @@ def read_label_file(path: str | Path) -> LabelFile:
             f"{path} is no label file; save the words as text (one a line), CSV or YAML."
         )
     form = _CSV if suffix == ".tsv" else SUFFIXES.get(suffix, _TEXT)
-    content = form.read(path)
+    content = _read_classifier(path) if suffix == SUFFIX else form.read(path)
     if not content.labels:
         raise InputError(f"{path}: {_NO_LABELS}")
     return content

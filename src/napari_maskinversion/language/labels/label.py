@@ -17,6 +17,9 @@ from ...base.errors import InputError
 from ...base.preferences import SAFE, load
 from ...base.validation import CONTROL, composed, without_hidden
 
+NONE_OF_THESE: Final = "none of these"
+"""The suggestion for a region that no label fits: by a threshold, or by a classifier."""
+
 # Control characters, line ends, byte order marks, lone surrogates: not every file can keep them.
 _UNWRITABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 _BREAKS: Final = re.compile("[\t\n\x0b\x0c\r\x85\u2028\u2029]+")

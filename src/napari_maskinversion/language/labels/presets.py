@@ -15,6 +15,7 @@ from ...base.errors import InputError
 from ...engine.models.specs import DEMO, bundled_folder
 from .files import FILE_SUFFIXES, LabelFile, read_yaml
 from .label import TEMPLATES, Label, choose_templates, split_words
+from .learned import SUFFIX
 from .vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -124,6 +125,20 @@ def vocabulary_of(
             labels = Vocabulary(_texts(labels))
         vocabulary = labels if chosen is None else replace(labels, templates=chosen)
     return vocabulary if threshold is None else replace(vocabulary, threshold=threshold)
+
+
+def with_classifier(
+    classifier: Path, labels: str | None = None, threshold: float | None = None
+) -> Vocabulary:
+    """Return the words of a classifier, and more that it has not learned."""
+    if classifier.suffix.lower() != SUFFIX:
+        raise InputError(f"{classifier} is no classifier: their files end in {SUFFIX}.")
+    words = vocabulary_of(str(classifier), (), threshold)
+    if labels is None:
+        return words
+    more = [one for one in vocabulary_of(labels).full_labels if one.name not in words.labels]
+    added = Vocabulary.of((*words.full_labels, *more), words.templates)
+    return replace(added, learned=words.learned)
 
 
 def _texts(labels: Iterable[object]) -> tuple[str, ...]:

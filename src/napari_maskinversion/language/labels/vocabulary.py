@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from ...base.errors import InputError
 from .files import LabelFile, read_label_file, write_label_file
 from .label import (
+    NONE_OF_THESE,
     TEMPLATES,
     Label,
     check_templates,
@@ -21,11 +22,9 @@ from .label import (
     refuse_text,
     to_text,
 )
+from .learned import Learned
 
 __all__ = ["NONE_OF_THESE", "TEMPLATES", "Label", "Vocabulary", "to_text"]
-
-NONE_OF_THESE: Final = "none of these"
-"""The suggestion for a region whose best similarity is below the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,7 @@ class Vocabulary:
     colors: tuple[str, ...] = ()
     # Cosine similarity, -1..1: a region whose best label is less similar is "none of these"
     threshold: float | None = None
+    learned: Learned | None = None  # The classifier that ranks the labels; None: their words do
 
     def __post_init__(self) -> None:
         refuse_text(self.labels, "Labels must be a list of names; Vocabulary.parse reads a text.")
@@ -133,7 +133,8 @@ class Vocabulary:
         content = read_label_file(path)
         chosen = templates or content.templates or TEMPLATES["photo"]
         try:
-            return cls.of(content.labels, chosen, content.threshold)
+            read = cls.of(content.labels, chosen, content.threshold)
+            return replace(read, learned=content.learned)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 
@@ -141,7 +142,10 @@ class Vocabulary:
     def content(self) -> LabelFile:
         """The vocabulary as the content of a label file."""
         return LabelFile(
-            labels=self.full_labels, templates=self.templates, threshold=self.threshold
+            labels=self.full_labels,
+            templates=self.templates,
+            threshold=self.threshold,
+            learned=self.learned,
         )
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:

@@ -1,0 +1,401 @@
+"""Measure what decisions teach: ``python benchmarks/learning_curves.py``.
+
+Regions of the test images of the aerial, blood and nuclei sets (folder named by
+NAPARI_MASKINVERSION_DATA) are embedded once, each in a window of its own as ``bench scenes`` does,
+and kept in the cache folder. Each seed takes three fifths of the images for decisions, drawn at
+random from each class, and measures on the regions of the others. Every part is measured twice:
+with words that the model was taught, and with other words of its vocabulary that say nothing about
+these images, as a user's words may. Figures are means over the seeds with Student's 95 % interval.
+Parts (``--parts``): ways (of using decisions), orders (in which to decide), doubtful (decisions).
+Writes benchmarks/results/learning-curves.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import measuring
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_maskinversion import InversionConfig, load_model
+from napari_maskinversion.base.atomic_files import atomic_path
+from napari_maskinversion.base.cache_folder import cache_folder
+from napari_maskinversion.bench.measures.figures_file import write_figures
+from napari_maskinversion.demo_model.domains import KINDS, NAMES, load
+from napari_maskinversion.learning.classifier import Classifier
+from napari_maskinversion.review.exemplars import Exemplars, Learner
+from napari_maskinversion.review.queue import farthest
+
+sys.path.append(str(Path(__file__).parents[1]))  # the folder benchmarks/ is not installed
+from benchmarks.drawn.cases import PROMPT, ModelUnderTest, draw_windows, subject_of
+from benchmarks.drawn.methods import Setting, invert
+
+COUNTS = (0, 1, 2, 5, 10, 20, 50)
+OTHER_WORDS = ("elephant", "guitar", "lemon", "castle", "umbrella")
+PER_CLASS = 250
+SHARE = 0.6  # of the images, for decisions
+STEPS = 10
+Rows = NDArray[np.intp]
+Scores = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Regions: embeddings (N, e), properties (N, p), text (L, e), true label and image (N,)."""
+
+    embeddings: NDArray[np.float32]
+    properties: NDArray[np.float64]
+    texts: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    images: NDArray[np.int64]
+    names: tuple[str, ...]
+    scale: float
+
+    @property
+    def words(self) -> Classifier:
+        return Classifier.of_words(self.names, self.texts, self.scale)
+
+    def named(self, rows: Rows) -> list[str]:
+        return [self.names[label] for label in self.labels[rows]]
+
+
+def pool_of(subject: ModelUnderTest, folder: Path, kind: str) -> Pool:
+    """Embed regions, or take kept embeddings."""
+    members, texts = subject.real_texts(kind)
+    cases = list(draw_windows(load(folder, "test", [kind]), PER_CLASS))
+    resolution = subject.model.native_resolution
+    kept = cache_folder() / "bench" / f"curves-{subject.model.fingerprint}-{kind}-{PER_CLASS}.npy"
+    if not kept.exists():
+        print(f"embedding {len(cases)} regions of {kind} images ...", file=sys.stderr)
+        setting = Setting(resolution=resolution)
+        embeddings, _ = invert(subject, cases, setting, InversionConfig(steps=STEPS))
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(kept) as part, part.open("wb") as file:
+            np.save(file, embeddings)
+    labels = np.searchsorted(members, np.concatenate([case.labels for case in cases]))
+    _, images = np.unique([case.source for case in cases], return_inverse=True)
+    names = tuple(NAMES[place] for place in members)
+    properties = np.concatenate([properties_of(case) for case in cases])
+    scale = subject.model.logit_scale
+    return Pool(np.load(kept), properties, texts, labels, images, names, scale)
+
+
+def properties_of(case: Any) -> NDArray[np.float64]:
+    """Return size, shape, and intensity by channel of each region of a case, (N, p)."""
+    from skimage.measure import regionprops
+
+    rows = []
+    for mask in case.masks:
+        (one,) = regionprops(mask.astype(np.uint8), case.image)
+        inside = case.image[mask].astype(np.float64)
+        rows.append(
+            [
+                np.log(one.area),
+                one.eccentricity,
+                one.solidity,
+                one.extent,
+                np.log(one.axis_major_length + 1),
+                np.log(one.axis_minor_length + 1),
+                *inside.mean(0),
+                *inside.std(0),
+            ]
+        )
+    return np.array(rows)
+
+
+def split(pool: Pool, seed: int) -> tuple[Rows, Rows]:
+    """Return rows for decisions and rows to measure on: other images, every class in both."""
+    rng, images = np.random.default_rng(seed), np.unique(pool.images)
+    while True:
+        chosen = rng.permutation(images)[: round(SHARE * len(images))]
+        inside = np.isin(pool.images, chosen)
+        if all(len(set(pool.labels[part])) == len(pool.names) for part in (inside, ~inside)):
+            return np.flatnonzero(inside), np.flatnonzero(~inside)
+
+
+# -- ways of using decisions --------------------------------------------------------------------
+
+
+def text(pool: Pool, known: Rows, tested: Rows) -> Scores:
+    return pool.words.probabilities(pool.embeddings[tested])
+
+
+def exemplars(pool: Pool, known: Rows, tested: Rows) -> Scores:
+    """Score as `review.exemplars` does, by text and exemplars."""
+    embeddings = pool.embeddings[tested]
+    learner = Learner(
+        embeddings,
+        embeddings @ pool.texts.T,
+        pool.words.probabilities(embeddings),
+        pool.names,
+        "same",
+    )
+    given = Exemplars(pool.embeddings[known], tuple(pool.named(known)), "same")
+    return learner.scores(given).values
+
+
+def forest(inputs: Callable[[Pool], NDArray[Any]]) -> Way:
+    """Random forest, with the usual settings of scikit-learn but balanced classes."""
+
+    def score(pool: Pool, known: Rows, tested: Rows) -> Scores:
+        from sklearn.ensemble import RandomForestClassifier
+
+        trees = RandomForestClassifier(100, class_weight="balanced", random_state=0)
+        trees.fit(inputs(pool)[known], pool.labels[known])
+        scores = np.zeros((len(tested), len(pool.names)))
+        scores[:, trees.classes_] = trees.predict_proba(inputs(pool)[tested])
+        return scores
+
+    return score
+
+
+def classifier(properties: bool) -> Way:
+    def score(pool: Pool, known: Rows, tested: Rows) -> Scores:
+        beside = pool.properties if properties else None
+        fitted = pool.words.fit(
+            pool.embeddings[known],
+            pool.named(known),
+            pool.images[known].tolist(),
+            features=None if beside is None else beside[known],
+        )
+        return fitted.probabilities(
+            pool.embeddings[tested], None if beside is None else beside[tested]
+        )
+
+    return score
+
+
+Way = Callable[[Pool, Rows, Rows], Scores]
+WAYS: dict[str, Way] = {
+    "words alone": text,
+    "exemplars": exemplars,
+    "random forest on embeddings": forest(lambda pool: pool.embeddings),
+    "random forest on properties": forest(lambda pool: pool.properties),
+    "classifier": classifier(properties=False),
+    "classifier with properties": classifier(properties=True),
+}
+NEED_DECISIONS = tuple(name for name in WAYS if name.startswith("random forest"))
+
+
+def accuracy(scores: Scores, labels: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the balanced and the plain accuracy."""
+    right = scores.argmax(1) == labels
+    return float(np.mean([right[labels == one].mean() for one in np.unique(labels)])), right.mean()
+
+
+def ways(pool: Pool, seeds: int) -> dict[str, Any]:
+    """Measure each way after each number of decisions a class, and it less the classifier."""
+    found = np.full((len(WAYS), len(COUNTS), seeds, 2), np.nan)
+    decided = np.zeros((len(COUNTS), seeds))
+    for seed in range(seeds):
+        inside, tested = split(pool, seed)
+        inside = np.random.default_rng(seed).permutation(inside)
+        classes = [inside[pool.labels[inside] == one] for one in range(len(pool.names))]
+        for at, count in enumerate(COUNTS):
+            known = np.concatenate([rows[:count] for rows in classes])
+            decided[at, seed] = len(known)
+            for place, (name, way) in enumerate(WAYS.items()):
+                if not count and name in NEED_DECISIONS:
+                    continue
+                way = way if count else text
+                found[place, at, seed] = accuracy(way(pool, known, tested), pool.labels[tested])
+    measures = ("balanced", "plain")
+    better = found - found[list(WAYS).index("exemplars")]
+    return {
+        "decisions": decided.mean(1).round(1).tolist(),
+        "ways": {
+            name: {kind: table(found[place, ..., at]) for at, kind in enumerate(measures)}
+            for place, name in enumerate(WAYS)
+        },
+        "classifier less exemplars": {
+            kind: table(better[list(WAYS).index("classifier"), ..., at], -1.0)
+            for at, kind in enumerate(measures)
+        },
+    }
+
+
+def table(values: NDArray[Any], least: float = 0.0) -> list[dict[str, float] | None]:
+    """Return a figure for each row (one value a seed), None where there is none."""
+    return [None if np.isnan(row).any() else figure(row, least, 1.0) for row in values]
+
+
+def figure(values: NDArray[Any], least: float, most: float) -> dict[str, float]:
+    """Return the mean with Student's 95 % interval, cut at what is possible."""
+    from scipy.stats import t
+
+    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    mean = values.mean()
+    return {
+        key: round(float(one), 4)
+        for key, one in (
+            ("value", mean),
+            ("low", max(mean - half, least)),
+            ("high", min(mean + half, most)),
+        )
+    }
+
+
+# -- in which order to decide -------------------------------------------------------------------
+
+BATCH, BUDGET = 5, 100  # decisions after which is learned; decisions of a simulated review
+ENOUGH = 0.95  # of the accuracy after all decisions
+Order = Callable[[NDArray[Any], NDArray[Any], NDArray[np.bool_], np.random.Generator], Rows]
+
+
+def margins_of(chances: NDArray[Any]) -> NDArray[Any]:
+    best = np.sort(chances, axis=1)
+    return np.asarray(best[:, -1] - best[:, -2])
+
+
+def by_chance(chances: Any, embeddings: Any, decided: Any, rng: np.random.Generator) -> Rows:
+    return rng.permutation(np.flatnonzero(~decided))[:BATCH]
+
+
+def by_margin(chances: Any, embeddings: Any, decided: Any, rng: np.random.Generator) -> Rows:
+    left = rng.permutation(np.flatnonzero(~decided))
+    return left[np.argsort(margins_of(chances[left]), kind="stable")[:BATCH]]
+
+
+def by_core_set(chances: Any, embeddings: Any, decided: Any, rng: np.random.Generator) -> Rows:
+    return farthest(embeddings, decided, BATCH)
+
+
+def by_both(chances: Any, embeddings: Any, decided: Any, rng: np.random.Generator) -> Rows:
+    """Of the ten batches with the least margins, the farthest rows."""
+    left = np.flatnonzero(~decided)
+    doubtful = left[np.argsort(margins_of(chances[left]), kind="stable")[: 10 * BATCH]]
+    rows = np.concatenate([np.flatnonzero(decided), doubtful])
+    return rows[farthest(embeddings[rows], decided[rows], BATCH)]
+
+
+ORDERS: dict[str, Order] = {
+    "random": by_chance,
+    "least margin": by_margin,
+    "core-set": by_core_set,
+    "both": by_both,
+}
+
+
+def learned(pool: Pool, rows: Rows) -> Classifier:
+    """Learn from these decisions at the usual strength; of one class, there is nothing to learn."""
+    if len(set(pool.labels[rows])) < 2:
+        return pool.words
+    images = pool.images[rows].tolist()
+    return pool.words.fit(pool.embeddings[rows], pool.named(rows), images, validate=False)
+
+
+def orders(pool: Pool, seeds: int) -> dict[str, Any]:
+    """Count the decisions that each order needs, and keep the mean accuracy on the way."""
+    needed = np.zeros((len(ORDERS), seeds))
+    curves = np.zeros((len(ORDERS), seeds, BUDGET // BATCH + 1))
+    for seed in range(seeds):
+        inside, tested = split(pool, seed)
+        inside, truth = np.sort(inside), pool.labels[tested]
+        final = accuracy(learned(pool, inside).probabilities(pool.embeddings[tested]), truth)[0]
+        for place, order in enumerate(ORDERS.values()):
+            rng, decided = np.random.default_rng(seed), np.zeros(len(inside), bool)
+            for step in range(curves.shape[2]):
+                known = learned(pool, inside[decided])
+                scores = known.probabilities(pool.embeddings[tested])
+                curves[place, seed, step] = accuracy(scores, truth)[0]
+                chances = known.probabilities(pool.embeddings[inside])
+                decided[order(chances, pool.embeddings[inside], decided, rng)] = True
+            below = np.flatnonzero(curves[place, seed] < ENOUGH * final)
+            needed[place, seed] = BATCH * (below[-1] + 1) if len(below) else 0
+    return {
+        name: {
+            "decisions": figure(needed[place], 0, BUDGET + BATCH),
+            "less than random": figure(needed[0] - needed[place], -np.inf, np.inf),
+            "accuracy": curves[place].mean(0).round(4).tolist(),
+        }
+        for place, name in enumerate(ORDERS)
+    }
+
+
+# -- doubtful decisions -------------------------------------------------------------------------
+
+FLIPPED = 0.05
+
+
+def doubtful(pool: Pool, seeds: int) -> dict[str, Any]:
+    """Give every twentieth decision another word, and look for them."""
+    found = np.full((3, seeds), np.nan)
+    for seed in range(seeds):
+        inside, _ = split(pool, seed)
+        rng, truth, count = np.random.default_rng(seed), pool.labels[inside], len(pool.names)
+        wrong = np.zeros(len(inside), bool)
+        wrong[rng.permutation(len(inside))[: round(FLIPPED * len(inside))]] = True
+        moved = (truth + rng.integers(1, count, len(truth))) % count
+        labels = [pool.names[label] for label in np.where(wrong, moved, truth)]
+        fitted = pool.words.fit(pool.embeddings[inside], labels, pool.images[inside].tolist())
+        listed = np.zeros(len(inside), bool)
+        listed[[row for row, _ in fitted.doubtful(labels)]] = True
+        hits = np.count_nonzero(listed & wrong)
+        found[:, seed] = hits / max(listed.sum(), 1), hits / wrong.sum(), listed.mean()
+    names = ("precision", "recall", "share listed")
+    return {name: figure(values, 0, 1) for name, values in zip(names, found, strict=True)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--parts", default="ways,orders,doubtful", help="separated by commas")
+    parser.add_argument("--sets", default=",".join(KINDS), help="separated by commas")
+    parser.add_argument("--out", type=Path, default=measuring.RESULTS / "learning-curves.json")
+    args = parser.parse_args()
+    root = os.environ.get("NAPARI_MASKINVERSION_DATA")
+    if not root:
+        print("Set NAPARI_MASKINVERSION_DATA to the folder with the photographs.", file=sys.stderr)
+        return 2
+    subject = subject_of(load_model("demo", device="cpu"))
+    page: dict[str, Any] = {
+        **measuring.about(),
+        "settings": {
+            **subject.about,
+            "steps": STEPS,
+            "seeds": args.seeds,
+            "share of images for decisions": SHARE,
+            "decisions a class": COUNTS,
+            "other words": OTHER_WORDS,
+            "batch": BATCH,
+            "enough": ENOUGH,
+            "flipped": FLIPPED,
+        },
+        # Parts and sets that are not measured now stay as they were.
+        "sets": json.loads(args.out.read_text("utf-8"))["sets"] if args.out.exists() else {},
+    }
+    others = subject.model.encode_text([PROMPT.format(word) for word in OTHER_WORDS])
+    parts = {name: PARTS[name] for name in args.parts.split(",")}
+    for kind in args.sets.split(","):
+        pool = pool_of(subject, Path(root), kind)
+        found = page["sets"].setdefault(kind, {})
+        found["regions"], found["images"] = len(pool.labels), len(np.unique(pool.images))
+        found["classes"] = dict(zip(pool.names, np.bincount(pool.labels).tolist(), strict=True))
+        worded = {"words": pool, "other words": replace(pool, texts=others[: len(pool.names)])}
+        for part, measure in parts.items():
+            found[part] = {words: measure(one, args.seeds) for words, one in worded.items()}
+            write_figures(page, args.out)
+            print(f"{kind}: {part}", file=sys.stderr)
+    print(f"Wrote {args.out}")
+    return 0
+
+
+PARTS: dict[str, Callable[[Pool, int], dict[str, Any]]] = {
+    "ways": ways,
+    "orders": orders,
+    "doubtful": doubtful,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

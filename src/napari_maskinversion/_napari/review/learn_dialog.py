@@ -1,0 +1,87 @@
+"""A window with what was learned from decisions: accuracy by class, and a button that saves it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QFileDialog, QHeaderView, QTableWidget, QTableWidgetItem, QWidget
+
+from ...language.labels.learned import SUFFIX
+from ..widgets.dialogs import ToolDialog, file_filter, may_replace
+from ..widgets.sections import Note, button, line, stack
+from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
+from .learning import Trained
+
+_COLUMNS = ("Word", "Decisions", "Right", "95 %")
+
+
+class LearnDialog(ToolDialog):
+    """Shows a classifier before anybody uses it."""
+
+    doubted = Signal(list)  # Rows of the results to look at
+
+    def __init__(self, parent: QWidget) -> None:
+        self.summary, self.notes = Note(), Note()
+        self.table = QTableWidget(0, len(_COLUMNS))
+        self.table.setHorizontalHeaderLabels(_COLUMNS)
+        self.table.setAccessibleName("Accuracy of each word on what was held out")
+        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        head = self.table.horizontalHeader()
+        assert head is not None
+        head.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.save = button(
+            "Save...", "Save it: Words > Load... and --classifier rank by it", self.ask
+        )
+        self.look = button("Look", "Review these decisions again", self._look)
+        content = QWidget()
+        buttons = line(self.save, self.look, shares=(1, 1))
+        stack(content, self.summary, self.table, self.notes, buttons, spacing=6)
+        super().__init__("Learned from decisions", content, parent)
+        self._trained: Trained | None = None
+        self._writing = Worker("queue", "Saving the classifier", parent=self)
+        self._writing.done.connect(inform)
+        self._writing.failed.connect(refuse)
+
+    def show_trained(self, trained: Trained) -> None:
+        """Show a classifier."""
+        self._trained = trained
+        self.summary.setText(trained.summary)
+        self.notes.say("\n".join(trained.classifier.notes))
+        rows = trained.classifier.rows()
+        self.table.setRowCount(len(rows))
+        for number, row in enumerate(rows):
+            for column, text in enumerate(row):
+                self.table.setItem(number, column, QTableWidgetItem(text))
+        count = len(trained.doubtful)
+        self.look.setText(f"Look at {count:,} doubtful decision{'s' * (count != 1)}")
+        self.look.setVisible(count > 0)
+        self.bring()
+
+    def _look(self) -> None:
+        if self._trained is not None:
+            self.doubted.emit(self._trained.doubtful)
+
+    def ask(self) -> None:
+        """Ask for a file and save the classifier there."""
+        typed, _ = QFileDialog.getSaveFileName(
+            self,
+            "Save classifier",
+            f"classifier{SUFFIX}",
+            file_filter("Classifiers", [SUFFIX]),
+            options=QFileDialog.Option.DontConfirmOverwrite,
+        )
+        if typed:
+            self.save_to(Path(typed))
+
+    def save_to(self, path: Path) -> None:
+        """Save the classifier; ask before replacing a file."""
+        path = path if path.suffix.lower() == SUFFIX else path.with_name(path.name + SUFFIX)
+        if self._trained is not None and may_replace(self, [path]):
+            self._writing.start(partial(_write, self._trained, path))
+
+
+def _write(trained: Trained, path: Path) -> str:
+    return f"Saved {trained.classifier.save(path, overwrite=True)}."

@@ -1,0 +1,86 @@
+"""The head of a classifier's file: its words, and what may be told of it without torch."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass  # one of the standard library would write `file`
+
+from ...base.errors import InputError
+from ...base.identity import file_sha256
+from ...base.reading import check_file, parse_json, validated
+
+SUFFIX: Final = ".safetensors"
+FORMAT: Final = "napari-maskinversion classifier"
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """The classifier that ranks the words of a vocabulary, as results name it."""
+
+    name: str  # Of the file
+    sha256: str  # Of the file
+    decisions: int  # It was trained on
+    accuracy: float | None = None  # On regions that were held out; None: it could not be measured
+    low: float | None = None  # 95 % interval
+    high: float | None = None
+    held_out: str = ""  # What was held out as a whole: "images" or "regions"
+    calibrated: bool = True  # Whether its probabilities are
+    # Where it lies; no file says so
+    file: Annotated[Path | None, Field(exclude=True)] = field(default=None, compare=False)
+
+    @property
+    def text(self) -> str:
+        """One line for the user."""
+        about = f"Classifier {self.name}: {self.decisions} decisions"
+        if self.accuracy is None or self.low is None or self.high is None:
+            return f"{about}, accuracy unknown"
+        shares = (f"{100 * one:.0f}" for one in (self.accuracy, self.low, self.high))
+        right, low, high = shares
+        return f"{about}, {right} % right on {self.held_out} held out (95 %: {low} to {high} %)"
+
+
+def read_head(path: Path) -> dict[str, Any]:
+    """Read the record of a classifier's file; refuses other files, damaged and newer ones."""
+    from safetensors import SafetensorError, safe_open
+
+    check_file(path, "classifier")
+    try:
+        with safe_open(path, "numpy") as file:
+            about = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".")
+        raise InputError(f"{path} is damaged or no classifier ({reason}).") from None
+    if about.get("format") != FORMAT:
+        raise InputError(f"{path} holds no classifier of this plugin; 'library train' writes one.")
+    version = str(about.get("version"))
+    if version.isdecimal() and int(version) > VERSION:
+        raise InputError(
+            f"{path} was written by a newer version of this plugin; update the plugin."
+        )
+    record = parse_json(about.get("record", "null").encode(), f"{path}, record")
+    if not isinstance(record, dict) or not record.get("words"):
+        raise InputError(f"{path} is damaged: its record has no words.")
+    return record
+
+
+def learned_of(path: Path, record: dict[str, Any]) -> Learned:
+    """Return what results tell of a classifier."""
+    scores = record.get("scores") or {}
+    return validated(
+        Learned,
+        {
+            "name": path.name,
+            "sha256": file_sha256(path),
+            "decisions": sum((record.get("counts") or {}).values()),
+            **{name: scores.get("all", {}).get(name) for name in ("accuracy", "low", "high")},
+            "held_out": scores.get("over", ""),
+            "calibrated": bool(scores),
+            "file": path.absolute(),
+        },
+        path,
+    )

@@ -1,0 +1,80 @@
+"""Words ranked for regions: by their similarity, or by the classifier that a vocabulary names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.errors import InputError
+from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
+from ..language.ranking.ranking import Ranking, rank
+from ..results.settings import RunSettings
+from ..results.spaces import Space
+from .classifier import Classifier
+from .features import HasShape
+
+if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
+
+FloatArray = npt.NDArray[np.float32]
+
+
+def rank_words(
+    model: Backbone,
+    embeddings: FloatArray,
+    vocabulary: Vocabulary,
+    texts: FloatArray,
+    unknown: Collection[str] = (),
+    regions: Iterable[HasShape] = (),
+) -> list[Ranking]:
+    """Rank the labels of a vocabulary for regions.
+
+    ``regions`` are those of the embeddings. Shapes: embeddings (N, e), unit norm; texts (words, e).
+    """
+    if vocabulary.learned is None:
+        return rank(
+            embeddings,
+            texts,
+            vocabulary.labels,
+            model.logit_scale,
+            owners=vocabulary.owners,
+            threshold=vocabulary.threshold,
+            unknown=unknown,
+        )
+    classifier = _classifier(vocabulary)
+    known = {*classifier.words, NONE_OF_THESE}
+    more = [label for label in vocabulary.full_labels if label.name not in known]
+    if more:
+        new = Vocabulary.of(more)
+        places = [vocabulary.labels.index(label.name) for label in more]
+        rows = [row for row, owner in enumerate(vocabulary.owners) if owner in places]
+        classifier = classifier.with_words(new, texts[rows])
+    return classifier.rank(embeddings, vocabulary.labels, unknown, regions)
+
+
+def check_space(vocabulary: Vocabulary | None, settings: RunSettings, space: str) -> None:
+    """Refuse a classifier that was trained on other embeddings than those of a run."""
+    if vocabulary is None or vocabulary.learned is None:
+        return
+    classifier = _classifier(vocabulary)
+    if not classifier.space:
+        return
+    trained = Space(about=classifier.space, width=classifier.texts.shape[1])
+    if different := trained.differences(Space.planned(settings, space, trained.width)):
+        raise InputError(
+            f"The classifier {vocabulary.learned.name} was trained on embeddings of "
+            f"{', '.join(different)}; run with the same settings, or train it on results of these."
+        )
+
+
+def _classifier(vocabulary: Vocabulary) -> Classifier:
+    assert vocabulary.learned is not None
+    if (file := vocabulary.learned.file) is None:
+        raise InputError(
+            f"These results do not say where the classifier {vocabulary.learned.name} lies; load "
+            "it again, or choose words."
+        )
+    return Classifier.load(file)
