@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,9 @@ from pycocotools.coco import COCO
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.batch.decided import (
-    Accepted,
     accept_steps,
     archive_file,
+    decide_steps,
     identities_of,
     image_of,
     summarize,
@@ -39,6 +40,7 @@ from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Decision
 from napari_maskinversion.review.review import Review
+from napari_maskinversion.review.together import Decided, Verdict
 from tests.scenes import label_image, picture
 
 from .conftest import FAST, save
@@ -54,8 +56,8 @@ def computed(project, batch_once):
 
 def accept(project, word, confidence=0.0, names=None):
     steps = list(accept_steps(project, names or project.by_name, word, confidence))
-    regions = {name: keys for name, keys, _ in steps if keys}
-    return Accepted(word=word, regions=regions, problems={n: w for n, _, w in steps if w})
+    done = {name: step for name, step, _ in steps if step}
+    return Decided(word=word, steps=done, problems={n: w for n, _, w in steps if w})
 
 
 def suggested(project, word):
@@ -88,11 +90,12 @@ def test_a_word_is_accepted_in_all_images_and_taken_back_in_one(computed):
 def test_what_somebody_decided_since_stays_when_all_is_taken_back(computed, regions):
     word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
     accepted = accept(computed, word)
-    name, keys = next(iter(accepted.regions.items()))
+    name, step = next(iter(accepted.steps.items()))
+    keys = [change.region for change in step]
     with reviewing(computed, name) as review:
         review.decide(Decision(region=keys[0], status="accepted", label="own word"))
-    taken = list(take_back_steps(computed, replace(accepted, regions={name: keys[:regions]})))
-    assert keys[0] not in taken[0][1]
+    taken = list(take_back_steps(computed, replace(accepted, steps={name: step[:regions]})))
+    assert keys[0] not in [change.region for change in taken[0][1]]
     with reviewing(computed, name) as review:
         assert review.decisions[keys[0]].label == "own word"
         assert len(review.decisions) == (len(keys) if regions else 1)
@@ -355,7 +358,7 @@ def test_what_was_computed_from_other_regions_is_neither_exported_nor_accepted(
     opened = OpenProject.read(tmp_path)
     accepted = accept(opened, word)
     assert "computed from other regions" in accepted.problems[changed]
-    assert set(accepted.regions) <= {other}
+    assert set(accepted.steps) <= {other}
     exported = export(opened, tmp_path / "one")
     assert exported.images == 1
     assert "1 left out: cell-1.png: computed from other regions; compute again" in exported.text
@@ -418,10 +421,27 @@ def test_the_place_comes_back_and_a_damaged_one_is_the_beginning(project):
 def test_decisions_about_other_pixels_do_not_count(computed):
     word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
     accepted = accept(computed, word)
-    name = next(iter(accepted.regions))
+    name = next(iter(accepted.steps))
     bundle = open_archive(archive_file(computed, name))
     other = replace(bundle, image={**bundle.image, "content": "0" * 32})
     from napari_maskinversion.batch.decided import decisions_of
 
-    assert len(decisions_of(bundle, computed.path(name))) == len(accepted.regions[name])
+    assert len(decisions_of(bundle, computed.path(name))) == len(accepted.steps[name])
     assert len(decisions_of(other, computed.path(name))) == 0
+
+
+def test_a_crash_between_two_images_loses_nothing(computed):
+    first, second = computed.by_name
+    bundles = {name: open_archive(archive_file(computed, name)) for name in computed.by_name}
+    regions = {name: [one.key for one in identities_of(made)] for name, made in bundles.items()}
+    steps = decide_steps(computed, Verdict(regions=regions, status="accepted", label="own word"))
+    done = dict([next(steps)[:2]])
+    steps.close()  # nobody goes on
+    counts = [(one.decided, one.regions) for one in map(partial(summarize, computed), regions)]
+    assert counts == [(len(regions[first]),) * 2, (0, len(regions[second]))]
+    list(decide_steps(computed, Verdict(regions=regions, status="rejected")))
+    list(take_back_steps(computed, Decided(steps=done)))  # decided again since
+    with reviewing(computed, first) as review:
+        assert {one.status for one in review.decisions.values()} == {"rejected"}
+        review.undo()
+        assert len(review.decisions.accepted()) == len(regions[first])

@@ -42,6 +42,9 @@ Ask = Literal[
     "review",
     "accept word",
     "take back",
+    "decide",
+    "decided",
+    "gallery",
     "show decisions",
     "write features",
     "open region",
@@ -82,8 +85,9 @@ class Asked:
     what: Ask
     # "open regions", "open results": a path. "open images": paths of a project, a folder or images.
     # "take words": a `LabelFile`. "take settings": `RunSettings`. "accept word": a word and the
-    # least confidence. "take back": keys of regions, and the word that they have. "open region": a
-    # `RegionPlace`. None otherwise.
+    # least confidence. "decide": a `Verdict`, by image ("" for the one shown). "decided": the
+    # `Verdict` or `Decided` that was asked for, and what came of it. "take back": a `Decided`.
+    # "open region": a `RegionPlace`. None otherwise.
     value: Any = None
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ..base.errors import InputError, InUseError, MaskInversionError
+from ..base.errors import InputError
 from ..base.identity import RegionKey
+from ..language.labels.vocabulary import NONE_OF_THESE
 from ..library.library import Library
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.export.catalogue import FORMATS
-from ..review.decisions import Decision, Suggestion
+from ..review.decisions import Decision, Step, Suggestion
 from ..review.reporting import decided_bundle, decisions_of, identities_of, image_of
 from ..review.review import Review
+from ..review.together import Decided, ImageStep, Verdict, each_image
 from .finished import FILE, differences
 from .image_task import ALWAYS, ARCHIVES, file_name
 from .opened import OpenProject
@@ -35,23 +37,8 @@ class Summary:
     flagged: int = 0  # Undecided regions whose suggestion is flagged
     suggested: bool = False  # Whether there are suggestions
     waiting: tuple[tuple[str, float], ...] = ()  # Word and confidence of undecided regions
+    words: frozenset[str] = frozenset()  # That were accepted, or are suggested
     problem: str = ""  # Why it cannot be used; one line
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """What one acceptance across images did."""
-
-    word: str
-    # Keys of the regions by name of the image
-    regions: Mapping[str, Sequence[RegionKey]] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)  # Why images were left out, by name
-    stopped: bool = False  # by the user, before the last image
-
-    @property
-    def count(self) -> int:
-        """How many regions were accepted."""
-        return sum(map(len, self.regions.values()))
 
 
 def archive_file(project: OpenProject, name: str) -> Path | None:
@@ -108,7 +95,14 @@ def counted(bundle: Bundle, decisions: Mapping[RegionKey, Decision]) -> Summary:
         flagged=sum(region.flagged for region in open_),
         suggested=bundle.results.info.vocabulary is not None,
         waiting=waiting_of(open_),
+        words=words_of((one.suggestion for one in open_), decisions.values()),
     )
+
+
+def words_of(suggestions: Iterable[str], decisions: Iterable[Decision]) -> frozenset[str]:
+    """Return the words of undecided and of accepted regions."""
+    words = {*suggestions, *(decision.label for decision in decisions)}
+    return frozenset(words - {"", NONE_OF_THESE})
 
 
 def waiting_of(regions: Iterable[RegionResult]) -> tuple[tuple[str, float], ...]:
@@ -120,30 +114,22 @@ def waiting_of(regions: Iterable[RegionResult]) -> tuple[tuple[str, float], ...]
     )
 
 
-Step = tuple[str, Sequence[RegionKey], str]  # name of an image, its regions, why it was left out
-
-
 def accept_steps(
     project: OpenProject, names: Iterable[str], word: str, confidence: float
-) -> Iterator[Step]:
+) -> Iterator[ImageStep]:
     """Accept a word in many images wherever it is suggested and nothing is decided."""
-    return _each(names, lambda name: _accept(project, name, word, confidence - ROUNDING))
+    return each_image(names, lambda name: _accept(project, name, word, confidence - ROUNDING))
 
 
-def take_back_steps(project: OpenProject, accepted: Accepted) -> Iterator[Step]:
-    """Make regions undecided that `accept_steps` accepted, unless somebody has decided again."""
-    keys = accepted.regions
-    return _each(keys, lambda name: _take_back(project, name, accepted.word, keys[name]))
+def decide_steps(project: OpenProject, verdict: Verdict) -> Iterator[ImageStep]:
+    """Decide about regions of many images."""
+    return each_image(verdict.regions, lambda name: _decide(project, name, verdict))
 
 
-def _each(names: Iterable[str], work: Callable[[str], Sequence[RegionKey]]) -> Iterator[Step]:
-    for name in names:
-        try:
-            yield name, work(name), ""
-        except InUseError:
-            yield name, (), "its decisions are open in another window or program"
-        except (MaskInversionError, OSError) as error:
-            yield name, (), " ".join(str(error).split())
+def take_back_steps(project: OpenProject, decided: Decided) -> Iterator[ImageStep]:
+    """Take back what was decided in many images, unless somebody has decided again."""
+    steps = decided.steps
+    return each_image(steps, lambda name: _take_back(project, name, steps[name]))
 
 
 def rows_above(
@@ -160,14 +146,13 @@ def rows_above(
             yield region
 
 
-def _accept(project: OpenProject, name: str, word: str, confidence: float) -> Sequence[RegionKey]:
+def _accept(project: OpenProject, name: str, word: str, confidence: float) -> Step:
     file = archive_file(project, name)
     bundle = None if file is None else open_archive(file)
     likely = [] if bundle is None else list(rows_above(bundle.results.regions, word, confidence))
     if bundle is None or not likely:
         return ()
-    if reasons := stale_reasons(project, name):
-        raise InputError(f"it was computed from other {', '.join(reasons)}; compute it again first")
+    _check_fresh(project, name)
     with _review(project, name, bundle) as own:
         decisions = [
             Decision(
@@ -179,27 +164,32 @@ def _accept(project: OpenProject, name: str, word: str, confidence: float) -> Se
             for region in likely
             if _key(region) not in own.decisions
         ]
-        if decisions:
-            own.decide(*decisions)
-    return [decision.region for decision in decisions]
+        return own.decide(*decisions) if decisions else ()
 
 
-def _take_back(
-    project: OpenProject, name: str, word: str, keys: Sequence[RegionKey]
-) -> Sequence[RegionKey]:
+def _decide(project: OpenProject, name: str, verdict: Verdict) -> Step:
     file = archive_file(project, name)
-    if file is None or not keys:
+    if file is None:
+        raise InputError("it has no suggestions any more; compute it again first")
+    _check_fresh(project, name)
+    bundle, wanted = open_archive(file), set(verdict.regions[name])
+    regions = [one for one in bundle.results.regions if _key(one) in wanted]
+    decisions = verdict.decisions({_key(one): _suggestion(one) for one in regions})
+    with _review(project, name, bundle) as own:
+        return own.decide(*decisions) if decisions else ()
+
+
+def _check_fresh(project: OpenProject, name: str) -> None:
+    if reasons := stale_reasons(project, name):
+        raise InputError(f"it was computed from other {', '.join(reasons)}; compute it again first")
+
+
+def _take_back(project: OpenProject, name: str, step: Step) -> Step:
+    file = archive_file(project, name)
+    if file is None or not step:
         return ()
     with _review(project, name, open_archive(file)) as own:
-        last = own.decisions.last
-        is_ours = all(change.after is not None and change.after.label == word for change in last)
-        if is_ours and {change.region for change in last} == set(keys):
-            own.undo()
-            return keys
-        same = [key for key in keys if key in own.decisions and own.decisions[key].label == word]
-        if same:
-            own.clear(*same)
-        return same
+        return own.take_back(step)
 
 
 def _review(project: OpenProject, name: str, bundle: Bundle) -> Review:
@@ -207,10 +197,12 @@ def _review(project: OpenProject, name: str, bundle: Bundle) -> Review:
     return Review(image_of(bundle), identities_of(bundle), info, file=file)
 
 
-def _suggestion(region: RegionResult) -> Suggestion:
-    ranking: Any = region.ranking
+def _suggestion(region: RegionResult) -> Suggestion | None:
+    ranking = region.ranking
+    if ranking is None:
+        return None
     return Suggestion(
-        label=ranking.labels[0],
+        label=region.suggestion,
         rank=1,
         similarity=float(ranking.similarities[0]),
         score=float(ranking.probabilities[0]),

@@ -130,7 +130,8 @@ def invert(
         method=settings.method,
         native=_native(model, settings),
     )
-    unknown = unknown_words_note(() if words is None else words.full_labels, taught_by(model))
+    listed = () if words is None or words.learned is not None else words.full_labels
+    unknown = unknown_words_note(listed, taught_by(model))
     notes = [
         size.text,
         place_text(str(model.device)),

@@ -161,6 +161,17 @@ class Library:
         """
         return self._store.update(str(bundle.image.get("content", "")), rows_of(bundle))
 
+    def note(self, content: str, states: Sequence[Mapping[str, Any]]) -> None:
+        """Set what was decided about regions of an image, see `deciding`."""
+        self._store.update(content, states)
+
+    def image_of(self, id: int) -> tuple[str, int, str, str]:
+        """Return path, series, name and hash of the image of a region."""
+        with self._store.reading() as database:
+            query = f"SELECT path, series, name, content {_FROM} WHERE regions.id = ?"
+            path, series, name, content = database.execute(query, (id,)).fetchone()
+        return path, series, name, content
+
     def info(self) -> dict[str, Any]:
         """Return what the library holds.
 

@@ -106,7 +106,7 @@ def restore(
     return Restored(
         decisions=decisions,
         moved=tuple((source.key, key) for key, source in decided if source.key != key),
-        changed=tuple(key for key, source in decided if source.mask != current[key].mask),
+        changed=tuple(key for key, one in decided if one.mask not in ("", current[key].mask)),
         unfit=tuple(state for state in unfit.values() if state is not None),
         other_images=tuple(unused),
         unused=sum(unused.values()),
@@ -122,7 +122,7 @@ def _match(entries: Sequence[Entry], regions: Sequence[RegionIdentity]) -> list[
     keys: list[RegionKey | None] = []
     first_exact: dict[RegionKey, int] = {}
     for index, entry in enumerate(entries):
-        same_mask = by_mask.get(entry.mask)
+        same_mask = by_mask.get(entry.mask) if entry.mask else None  # unknown in a library
         key = None
         if same_mask is not None:
             key = entry.key if entry.key in same_mask else same_mask[0]

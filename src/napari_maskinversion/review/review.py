@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
-from ..results.run_info import RunInfo
 from .decision_file import Action, DecisionFile, Entry, header_of, lines_of, read_saved
-from .decisions import Decision, Decisions, Step, Suggestion, now
+from .decisions import Change, Decision, Decisions, Step, Suggestion, now
 from .matching import restore
+
+
+class Origin(Protocol):
+    """Where suggestions come from: a run, or what is known of one."""
+
+    def provenance(self) -> dict[str, Any]:
+        """Return ``software``, ``model``, ``config``, ``vocabulary`` and ``window``."""
 
 
 class Review:
@@ -26,7 +32,7 @@ class Review:
         self,
         image: ImageIdentity,
         regions: Sequence[RegionIdentity],
-        info: RunInfo,
+        info: Origin,
         *,
         file: Path | None = None,
         any_image: bool = False,
@@ -55,7 +61,7 @@ class Review:
         """Number of changes that are not on the disk yet."""
         return len(self._unsaved)
 
-    def set_info(self, info: RunInfo) -> None:
+    def set_info(self, info: Origin) -> None:
         """Set the run that suggestions come from (model, vocabulary, settings)."""
         full: dict[str, Any] = info.provenance()
         self._provenance = {
@@ -87,9 +93,13 @@ class Review:
                 raise InputError(f"There is no region {decision.region} in this review.")
         return self._log("decide", self.decisions.decide(*decisions))
 
-    def clear(self, *regions: RegionKey) -> Step:
-        """Make regions undecided in one step, undone as one."""
-        return self._log("decide", self.decisions.change(dict.fromkeys(regions)))
+    def take_back(self, step: Step) -> Step:
+        """Undo a step, also one that is not the last: where nobody has decided again since."""
+        if [*map(_after, step)] == [*map(_after, self.decisions.last)]:
+            return self.undo()
+        now_ = self.decisions.get
+        same = [one for one in step if _facts(now_(one.region)) == _facts(one.after)]
+        return self._log("decide", self.decisions.change({c.region: c.before for c in same}))
 
     def undo(self) -> Step:
         """Undo the last step, also of an earlier session; empty if there is none."""
@@ -164,3 +174,12 @@ class Review:
             Entry.of("keep", 0, self._regions[key], decision)
             for key, decision in self.decisions.items()
         ]
+
+
+def _after(change: Change) -> tuple[object, ...]:
+    return change.region, _facts(change.after)
+
+
+def _facts(decision: Decision | None) -> tuple[str, ...]:
+    """Return what tells decisions apart; a suggestion may have NaN, which equals nothing."""
+    return () if decision is None else (decision.status, decision.label, decision.time)

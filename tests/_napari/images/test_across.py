@@ -17,7 +17,6 @@ from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers import driver
 from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.batch.decided import (
-    Accepted,
     Summary,
     archive_file,
     identities_of,
@@ -28,6 +27,7 @@ from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project, write_project
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.review import Review
+from napari_maskinversion.review.together import Decided
 from tests.scenes import label_image, picture
 
 from .conftest import (
@@ -257,9 +257,7 @@ def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
 ):
     bundle = open_archive(archive_file(panel.images.project, "cell-2.png"))
     accept_all(qtbot, panel, bundle.results.regions[0].suggestion)
-    monkeypatch.setattr(
-        across, "take_back_work", lambda _, accepted: Accepted(word=accepted.word, stopped=True)
-    )
+    monkeypatch.setattr(across, "take_back_work", lambda *_, **__: Decided(stopped=True))
     undo_all(qtbot, panel)
     assert "takes back the rest" in panel.foot.status.text()
     monkeypatch.undo()
@@ -281,7 +279,7 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
             time.sleep(0.01)
         went_on.set()
         show(About("cell-2.png", Summary(regions=2, decided=2)))
-        return Accepted(word="car", regions={"cell-2.png": [(1, ())]})
+        return Decided(word="car", steps={"cell-2.png": [(1, ())]})
 
     monkeypatch.setattr(across, "accept_work", slow)
     open_project(qtbot, panel, project)

@@ -826,4 +826,7 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     qtbot.waitUntil(file.exists, timeout=30_000)
     words.files.read(file)
     qtbot.waitUntil(lambda: "pets.safetensors: 20 decisions" in words.count.text(), timeout=30_000)
-    qtbot.waitUntil(lambda: reviewing.session.results.info.vocabulary.learned, timeout=60_000)
+    session = reviewing.session
+    qtbot.waitUntil(lambda: bool(session.results.info.vocabulary.learned), timeout=60_000)
+    best = {row.id: row.suggestion for row in session.results.regions}
+    assert [best[number] for number in range(30, 36)] == ["cat", "dog"] * 3

@@ -1,4 +1,4 @@
-"""A closer look at results: why, compare, find, map, captions, pictures of an embedding."""
+"""A closer look at results: why, compare, find, gallery, map, captions, pictures."""
 
 from __future__ import annotations
 
@@ -14,5 +14,8 @@ def content(panel: Any) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import one_at_a_time
 
-    parts = (panel.why, panel.compare, panel.finder, panel.map, panel.captions, panel.imagine)
+    parts = (
+        *(panel.why, panel.compare, panel.finder, panel.gallery),
+        *(panel.map, panel.captions, panel.imagine),
+    )
     return one_at_a_time(*(part.section for part in parts))

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ...base.errors import InputError, MaskInversionError
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
+from ...library.deciding import position_of
 from ...library.searching import direction, wanted_and_not
 from ...results.export.archive import open_archive
 from ...results.spaces import Space
@@ -25,7 +26,7 @@ from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from .find_anywhere import Example
-from .region_sources import Pixels, cut_from_file, outlined, position_of
+from .region_sources import Pixels, cut_from_file, outlined
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -137,7 +138,7 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
     for name in dict.fromkeys(name for _, name, _, _ in best):
         own = [row for _, other, row, _ in best if other == name]
         with suppress(MaskInversionError, OSError):  # the image is gone, or another one
-            for row, pixels in cut_from_file(project, name, own, 0):
+            for row, pixels in cut_from_file(project, name, own):
                 check_stopped()
                 if pixels is not None:
                     pictures[name, row] = outlined(pixels)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
+from ...library.deciding import names_of, position_of
 from ...library.thumbnails import cut_out
 from ...results.export.archive import open_archive
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
     from ...base.regions import Region
     from ...library.library import Library
     from ...results.results import Results
+    from ...results.run_info import RunInfo
     from ...review.decisions import Decision
 
+Box = tuple[int, int, int, int]
 Pixels = npt.NDArray[np.uint8]
 FloatArray = npt.NDArray[np.float32]
 Cut = Iterator[tuple[int, Pixels | None]]
@@ -90,10 +93,21 @@ class RegionTable:
             self._rows = {one: row for row, one in enumerate(zip(*columns, strict=True))}
         return self._rows.get((image, key.id, key.position), -1)
 
-    def decide(self, row: int, decision: str, label: str) -> None:
-        """Note what was decided about a row."""
-        for name, value in (("decision", decision), ("label", label)):
-            self.frame.iat[row, self.frame.columns.get_loc(name)] = value
+    def decide(self, states: Mapping[int, Decision | None]) -> None:
+        """Note what was decided about rows; None makes one undecided."""
+        decisions, labels = (np.array(self.frame[name], object) for name in ("decision", "label"))
+        for row, decision in states.items():
+            decisions[row] = "undecided" if decision is None else decision.status
+            labels[row] = "" if decision is None else decision.label
+        self.frame["decision"], self.frame["label"] = decisions, labels
+
+    def suggest(self, learned: Mapping[int, tuple[str, float]]) -> None:
+        """Note other suggestions, with their confidence, as a review has learned them."""
+        words, sure = (np.array(self.frame[name]) for name in ("suggestion", "confidence"))
+        words = words.astype(object)
+        for row, (word, confidence) in learned.items():
+            words[row], sure[row] = word, confidence
+        self.frame["suggestion"], self.frame["confidence"] = words, sure
 
 
 def outlined(pixels: Pixels) -> Pixels:
@@ -174,47 +188,64 @@ def of_project(session: Session) -> Callable[[], RegionTable]:
     return partial(_of_images, Path(project.file))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _ImageRows:
+    """The rows of one image, and what cuts them out."""
+
+    name: str
+    first: int
+    info: RunInfo
+    crops: tuple[tuple[Position, Box, CompressedRegion | None], ...]
+
+    @classmethod
+    def of(cls, name: str, bundle: Bundle, first: int) -> Self:
+        regions = zip(bundle.results.regions, bundle.region_masks(), strict=True)
+        crops = tuple((one.position, one.bbox, mask) for one, mask in regions)
+        return cls(name, first, bundle.results.info, crops)
+
+
 def _of_images(file: Path) -> RegionTable:
     project = OpenProject.read(file)
     cells: list[tuple[Any, ...]] = []
     words: dict[str, None] = dict.fromkeys(project.vocabulary.labels if project.vocabulary else ())
-    problems, names = [], list(project.by_name)
-    first: list[int] = []  # Row of each image's first region
-    for number, name in enumerate(names):
-        show(partial(Update, text=f"reading {name}", fraction=number / len(names)))
-        first.append(len(cells))
+    problems: list[str] = []
+    images: list[_ImageRows] = []
+    for number, name in enumerate(project.by_name):
+        show(partial(Update, text=f"reading {name}", fraction=number / len(project.by_name)))
         try:
             if bundle := _bundle(project, name):
+                results = bundle.results
                 decisions = decisions_of(bundle, project.path(name))
-                cells += _cells(name, bundle.results, decisions)
-                words |= dict.fromkeys(_words(bundle.results))
-                words |= dict.fromkeys(decisions.accepted().values())
+                images.append(_ImageRows.of(name, bundle, len(cells)))
+                cells += _cells(name, results, decisions)
+                words |= dict.fromkeys((*_words(results), *decisions.accepted().values()))
         except (MaskInversionError, OSError) as error:
             problems.append(f"{name}: {' '.join(str(error).split())}")
+    starts = [one.first for one in images]
 
-    def of_images(rows: Sequence[int]) -> Iterator[tuple[str, list[int], int]]:
-        places = np.searchsorted(first, rows, side="right") - 1
+    def by_image(rows: Sequence[int]) -> Iterator[tuple[_ImageRows, list[int]]]:
+        wanted = np.asarray(rows)
+        places = np.searchsorted(starts, wanted, side="right") - 1
         for place in np.unique(places):
-            yield (
-                names[place],
-                [int(row) for row in np.asarray(rows)[places == place]],
-                first[place],
-            )
+            yield images[place], wanted[places == place].tolist()
 
     def cut(rows: Sequence[int]) -> Cut:
-        for name, own, start in of_images(rows):
+        for image, own in by_image(rows):
             try:
-                yield from cut_from_file(project, name, own, start)
+                yield from _cut_from_file(project, image, own)
             except (MaskInversionError, OSError):  # the image is gone, or another one
                 yield from ((row, None) for row in own)
 
     def embed(rows: Sequence[int]) -> FloatArray:
         by_row: dict[int, FloatArray] = {}
         spaces = OneSpace()
-        for name, own, start in of_images(rows):
-            if bundle := _bundle(project, name):
-                spaces.check(bundle.results)
-                by_row |= {row: bundle.results.regions[row - start].embedding for row in own}
+        for image, own in by_image(rows):
+            bundle = _bundle(project, image.name)
+            if bundle is None or len(bundle.results) != len(image.crops):
+                raise InputError(f"{image.name} was computed again meanwhile; read it once more.")
+            spaces.check(bundle.results)
+            regions = bundle.results.regions
+            by_row |= {row: regions[row - image.first].embedding for row in own}
         return np.stack([by_row[row] for row in rows])
 
     return RegionTable(
@@ -227,19 +258,23 @@ def _bundle(project: OpenProject, name: str) -> Bundle | None:
     return None if file is None else open_archive(file)
 
 
-def cut_from_file(project: OpenProject, name: str, rows: Sequence[int], start: int) -> Cut:
+def cut_from_file(project: OpenProject, name: str, rows: Sequence[int]) -> Cut:
+    """Yield crops of results of an image by their place in its archive; see `RegionTable.cut`."""
     bundle = _bundle(project, name)
     if bundle is None:
         raise InputError(f"{name} has no results any more.")
-    info, masks = bundle.results.info, bundle.region_masks()
-    channels = info.settings.channels
-    with open_image(project.path(name), info.settings.series) as stack:
-        if stack.shape != info.image_shape:
-            raise InputError(f"{name} has changed.")
+    yield from _cut_from_file(project, _ImageRows.of(name, bundle, 0), rows)
+
+
+def _cut_from_file(project: OpenProject, image: _ImageRows, rows: Sequence[int]) -> Cut:
+    channels = image.info.settings.channels
+    with open_image(project.path(image.name), image.info.settings.series) as stack:
+        if stack.shape != image.info.image_shape:
+            raise InputError(f"{image.name} has changed.")
         for row in rows:
-            one = bundle.results.regions[row - start]
-            plane = stack.source(dict(one.position), channels and channels.split(","))
-            yield row, _cropped(plane, one.bbox, masks[row - start])
+            position, box, mask = image.crops[row - image.first]
+            plane = stack.source(dict(position), channels and channels.split(","))
+            yield row, _cropped(plane, box, mask)
 
 
 # -- the library -----------------------------------------------------------------------------------
@@ -260,8 +295,11 @@ def _of_library(library: Library) -> RegionTable:
     ids = frame["id"].to_numpy()
     accepted = (frame["decision"] == "accepted").to_numpy()
     words = dict.fromkeys([*frame["suggestion"].unique(), *frame["label"].unique()])
-    made = frame[["image", "region", "suggestion", "confidence", "decision", "area", "id"]].assign(
-        position=[position_of(text) for text in frame["plane"]],
+    positions: Any = [position_of(text) for text in frame["plane"]]
+    made = frame[["region", "suggestion", "decision", "area", "id"]].assign(
+        image=names_of(frame),
+        confidence=frame["confidence"].astype(float),
+        position=positions,
         margin=np.nan,
         doubtful=False,  # it keeps no figures for that
         label=np.where(accepted, frame["label"], ""),
@@ -277,12 +315,6 @@ def _of_library(library: Library) -> RegionTable:
         cut=cut,
         embed=lambda rows: library.vectors(ids[np.asarray(rows, int)]),
     )
-
-
-def position_of(text: str) -> Position:
-    """Return a plane as a library has it (``t=3,z=12``)."""
-    pairs = (part.partition("=") for part in text.split(",") if part)
-    return tuple((axis, int(at)) for axis, _, at in pairs)
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -319,8 +351,6 @@ def _words(results: Results) -> tuple[str, ...]:
     return () if vocabulary is None else vocabulary.labels
 
 
-def _cropped(
-    plane: PlaneSource, box: tuple[int, int, int, int], mask: CompressedRegion | Region | None
-) -> Pixels | None:
+def _cropped(plane: PlaneSource, box: Box, mask: CompressedRegion | Region | None) -> Pixels | None:
     region = mask.unpack() if isinstance(mask, CompressedRegion) else mask
     return np.asarray(cut_out(plane, box, region))

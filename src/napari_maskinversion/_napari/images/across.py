@@ -12,9 +12,9 @@ from typing import Any
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
-from ...base.identity import RegionKey
-from ...batch.decided import Accepted
 from ...batch.exporting import FILES
+from ...review.decisions import Step
+from ...review.together import Decided, Verdict
 from ..session import ManyImages, Session
 from ..widgets.dialogs import may_replace
 from ..workers.driver import show
@@ -25,6 +25,7 @@ from .images_work import (
     About,
     Suggested,
     accept_work,
+    decide_work,
     export_work,
     suggest_work,
     take_back_work,
@@ -37,7 +38,7 @@ class AcrossImages(QObject):
     def __init__(self, images: Any, session: Session, store: ModelStore) -> None:
         super().__init__(images)
         self._images, self._session, self._store = images, session, store
-        self._last: Accepted | None = None  # what *Undo* takes back
+        self._last: Decided | None = None  # what *Undo* takes back
         self._then: Callable[[Any], None] = inform  # takes what the work has made
         self._waiting: Callable[[], None] | None = None  # for a review that is being opened
         self.worker = Worker("single", "The work on all images", parent=self)
@@ -52,6 +53,16 @@ class AcrossImages(QObject):
         )
         part.undo.clicked.connect(lambda _=False: self._once_open(self._take_back))
         part.exporting.connect(self._ask_export)
+
+    def decide(self, verdict: Verdict) -> None:
+        """Decide about regions of images of the project."""
+        if "" not in verdict.regions:
+            self._once_open(partial(self._decide, verdict))
+
+    def take_back(self, decided: Decided) -> None:
+        """Take back what `decide` did."""
+        if "" not in decided.steps:
+            self._once_open(partial(self._take_back, decided))
 
     def stop(self) -> None:
         """Stop the work; what is finished is kept."""
@@ -118,7 +129,7 @@ class AcrossImages(QObject):
             work = partial(export_work, out=file.parent, formats=[name], names=names)
             self._begin(partial(work, accepted_only=accepted, overwrite=True), inform)
 
-    # -- accept and take back -----------------------------------------------------------------
+    # -- decide and take back -----------------------------------------------------------------
 
     def _accept(self, word: str, confidence: float) -> None:
         """Accept a word in all images, where it is suggested with at least a confidence."""
@@ -127,64 +138,87 @@ class AcrossImages(QObject):
             return
         here = self._open_here()
         stale = session.stale.text if here else ""
-        before = self._decisions_here()
+        own: Step = ()
         if here and not stale:
-            session.ask("accept word", (word, confidence))
-        own = [key for key in self._decisions_here() if key not in before]
+            own = self._here(lambda: session.ask("accept word", (word, confidence)))
         names = [name for name in project.by_name if name != here]
 
-        def accepted(others: Accepted) -> None:
+        def accepted(others: Decided) -> None:
             left_out = {here: f"the suggestions are old ({stale})"} if stale else {}
-            regions = {**others.regions, **({here: own} if own else {})}
             problems = {**left_out, **others.problems}
-            self._accepted(replace(others, regions=regions, problems=problems), here)
+            self._accepted(replace(_with(others, here, own), problems=problems), here)
 
         work = partial(accept_work, names=names, word=word, confidence=confidence)
         work = partial(work, library=session.library)
         self._begin(work, accepted, computed=False)
 
-    def _accepted(self, accepted: Accepted, here: str) -> None:
+    def _accepted(self, accepted: Decided, here: str) -> None:
         self._keep_last(accepted)
         self._images.part.go_on()
-        self._images.recount()
-        shown = self._images.shown
-        if shown is not None and not here and shown.name in accepted.regions:
-            self._session.ask("show decisions")  # made while the image had no review
+        self._changed(accepted, here)
         text = (
             f"Accepted as {accepted.word}: {_several(accepted.count, 'region')} of "
-            f"{_several(len(accepted.regions), 'image')}. Undo on this tab takes all of them back."
+            f"{_several(len(accepted.steps), 'image')}. Undo on this tab takes all of them back."
             if accepted.count
             else f"Nothing is suggested as {accepted.word} so surely."
         )
-        if accepted.problems:
-            one, why = next(iter(accepted.problems.items()))
-            text += f" {len(accepted.problems):,} left out, such as {one}: {why.rstrip('.')}."
-        inform(text)
+        inform(text + _left_out(accepted))
 
-    def _take_back(self) -> None:
-        """Take back what was accepted last."""
-        last, here = self._last, self._open_here()
+    def _decide(self, verdict: Verdict) -> None:
+        """Decide about regions of several images, for another part of the panel."""
+        here = self._open_here()
+        own: Step = ()
+        if here in verdict.regions:
+            shown = replace(verdict, regions={"": verdict.regions[here]})
+            own = self._here(lambda: self._session.ask("decide", shown))
+        rest = {name: keys for name, keys in verdict.regions.items() if name != here}
+
+        def decided(others: Decided) -> None:
+            whole = _with(others, here, own)
+            self._changed(whole, here, verdict)
+            done = f"{_several(whole.count, 'region')} of {_several(len(whole.steps), 'image')}"
+            text = f"Decided: {done}." if whole.count else "Nothing is decided."
+            (refuse if whole.problems else inform)(text + _left_out(whole))
+
+        work = partial(decide_work, verdict=replace(verdict, regions=rest))
+        work = partial(work, library=self._session.library)
+        self._begin(work, decided, computed=False)
+
+    def _changed(self, decided: Decided, here: str, asked: object = None) -> None:
+        """Let others know of decisions about several images."""
+        self._images.recount()
+        shown = self._images.shown
+        if shown is not None and not here and shown.name in decided.steps:
+            self._session.ask("show decisions")  # made while the image had no review
+        self._session.ask("decided", (asked, decided))
+
+    def _take_back(self, last: Decided | None = None) -> None:
+        """Take back what was accepted last, or what another part of the panel names."""
+        asked, last, here = last, last or self._last, self._open_here()
         if self._images.project is None or last is None:
             return
-        regions = dict(last.regions)
-        before = self._decisions_here()
-        if here:
-            self._session.ask("take back", (list(regions.pop(here, ())), last.word))
-        own = len(before) - len(self._decisions_here())
-        self._keep_last(None)
-        rest = replace(last, regions=regions)
-        work = partial(take_back_work, accepted=rest, library=self._session.library)
-        self._begin(work, partial(self._taken_back, rest, own), computed=False)
+        steps = dict(last.steps)
+        own: Step = ()
+        if mine := steps.pop(here, None):
+            shown = Decided(steps={"": mine})
+            own = self._here(lambda: self._session.ask("take back", shown), undone=True)
+        if asked is None:
+            self._keep_last(None)
+        rest = replace(last, steps=steps)
+        work = partial(take_back_work, decided=rest, library=self._session.library)
+        self._begin(work, partial(self._taken_back, rest, own, asked), computed=False)
 
-    def _taken_back(self, asked: Accepted, own: int, taken: Accepted) -> None:
-        self._images.recount()
-        text = f"Undecided again: {_several(taken.count + own, 'region')}."
+    def _taken_back(self, rest: Decided, own: Step, asked: object, taken: Decided) -> None:
+        self._changed(taken, self._open_here(), asked)
+        text = f"Undecided again: {_several(taken.count + len(own), 'region')}."
+        if asked is not None:
+            text = f"As before: {_several(taken.count + len(own), 'region')}."
         left = set(taken.problems)
         if taken.stopped:
-            left |= asked.regions.keys() - taken.regions.keys()
-        kept = {name: keys for name, keys in asked.regions.items() if name in left}
-        if kept:
-            self._keep_last(replace(asked, regions=kept))
+            left |= rest.steps.keys() - taken.steps.keys()
+        kept = {name: step for name, step in rest.steps.items() if name in left}
+        if kept and asked is None:
+            self._keep_last(replace(rest, steps=kept))
         if taken.problems:
             one, why = next(iter(taken.problems.items()))
             count = len(taken.problems)
@@ -193,7 +227,7 @@ class AcrossImages(QObject):
             text += " Undo on this tab takes back the rest."
         (refuse if taken.problems else inform)(text)
 
-    def _keep_last(self, accepted: Accepted | None) -> None:
+    def _keep_last(self, accepted: Decided | None) -> None:
         self._last = accepted
         self._images.part.undo.setEnabled(accepted is not None and accepted.count > 0)
 
@@ -202,10 +236,17 @@ class AcrossImages(QObject):
         own = self._images.keeper.own
         return own.name if own is not None and self._session.reviewed is not None else ""
 
-    def _decisions_here(self) -> tuple[RegionKey, ...]:
-        """Return the decided regions of the open review, which makes decisions there itself."""
+    def _here(self, act: Callable[[], object], *, undone: bool = False) -> Step:
+        """Let the open review decide, or undo, itself; return the step."""
         review = self._session.reviewed
-        return () if review is None else tuple(review.review.decisions)
+        if review is None:
+            return ()
+        decisions = review.review.decisions
+        before = decisions.last
+        act()
+        if decisions.last is before:
+            return ()
+        return before if undone else decisions.last
 
     # -- how it goes --------------------------------------------------------------------------
 
@@ -257,6 +298,17 @@ class AcrossImages(QObject):
 
     def _ended(self) -> None:
         self._session.many = None
+
+
+def _with(others: Decided, here: str, own: Step) -> Decided:
+    return replace(others, steps={**others.steps, **({here: own} if own else {})})
+
+
+def _left_out(decided: Decided) -> str:
+    if not decided.problems:
+        return ""
+    one, why = next(iter(decided.problems.items()))
+    return f" {len(decided.problems):,} left out, such as {one}: {why.rstrip('.')}."
 
 
 def _several(count: int, what: str) -> str:

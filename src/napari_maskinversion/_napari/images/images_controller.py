@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
-from ...batch.decided import Summary
+from ...batch.decided import Summary, words_of
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
@@ -87,6 +87,7 @@ class ImagesController(QObject):
         self.ahead.done.connect(self._prepared)
         self.ahead.failed.connect(self._not_prepared)
         self.lister.progressed.connect(self._list)
+        self.lister.ended.connect(self._list_on)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -101,6 +102,8 @@ class ImagesController(QObject):
         bind(events.many, lambda many: self.part.show_working(many is not None))
         self._bindings.answer(self._session, "open images", self.open)
         self._bindings.answer(self._session, "open region", self._open_region)
+        self._bindings.answer(self._session, "decide", self.across.decide)
+        self._bindings.answer(self._session, "take back", self.across.take_back)
         bind((events.layers, events.record, events.row), self.elsewhere.hide)
         self.keeper.follow()
         self._show_state()
@@ -233,9 +236,13 @@ class ImagesController(QObject):
     # -- from image to image ------------------------------------------------------------------
 
     def move(self, step: int) -> None:
-        """Go to the image so many places after this one in the list."""
-        if self._session.project is not None:
-            self.go(self._session.project.beside(step))
+        """Go to the image so many places after this one in the list, of those that it shows."""
+        state, further = self._session.project, step
+        while state is not None and (name := state.beside(further)):
+            if self.part.shows(name):
+                self.go(name)
+                return
+            further += step
 
     def next_open(self) -> None:
         """Go to the next image that is not done."""
@@ -455,6 +462,7 @@ class ImagesController(QObject):
             flagged=sum(region.flagged for region in open_),
             suggested=True,
             waiting=session.reviewed.waiting,
+            words=words_of((word for word, _ in session.reviewed.waiting), decided.values()),
         )
         self.part.model.set_summary(own.name, summary)
         self.mark({own.name: session.undecided == 0 and not session.changed_regions})
@@ -512,7 +520,8 @@ class ImagesController(QObject):
         project, part = self.project, self.part
         if project is None or not part.list.isVisible():
             return
-        names = part.model.unknown(*part.rows_in_view)[:_LISTED_AT_ONCE]
+        rows = (0, part.model.rowCount()) if part.filter_text else part.rows_in_view
+        names = part.model.unknown(*rows)[:_LISTED_AT_ONCE]
         names = [name for name in names if name in project.by_name]
         if names:
             self.lister.start(partial(list_work, project, names))
@@ -521,6 +530,11 @@ class ImagesController(QObject):
         self.part.model.set_picture(about.name, about.picture)
         if about.summary is not None and (self.shown is None or about.name != self.shown.name):
             self.part.model.set_summary(about.name, about.summary)
+
+    def _list_on(self) -> None:
+        """Read what the filter asks about, also of images that it does not show yet."""
+        if self.part.filter_text and self.part.model.is_counting:
+            self._look_later.throttle()
 
     # -- for the work on all images -----------------------------------------------------------
 

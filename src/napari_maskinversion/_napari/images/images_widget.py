@@ -19,6 +19,7 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QColor, QFont, QIcon, QImage, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
+    QComboBox,
     QHeaderView,
     QLabel,
     QMenu,
@@ -40,6 +41,7 @@ from ..widgets.sections import (
     stack,
     table_view,
 )
+from .images_filter import DOUBTFUL, EXAMPLE, NOTHING_FOUND, UNDECIDED, images_filter
 from .images_work import SIDE
 
 NOTHING: Final = (
@@ -54,6 +56,10 @@ OPEN: Final = {
 _ROWS: Final = 5  # in view
 _RECENT: Final = 5
 _CONFIDENCE: Final = 90  # percent
+_FILTERS: Final = ("all", UNDECIDED, DOUBTFUL, NOTHING_FOUND, EXAMPLE)
+_FILTER_TIP: Final = (
+    "Which images to list: choose, or type a word, or a number of regions such as < 5"
+)
 COLUMNS: Final = ("Image", "Regions", "Decided", "Flags")
 _TIPS: Final = (
     "The image; Return opens it",
@@ -231,6 +237,16 @@ class ImagesWidget(QWidget):
         self.open = _button("Open...", "Open a folder of images, some images, or a project")
         self.recent: tuple[str, ...] = ()  # files of projects, the last one first
         self.show_recent(())
+        self.filter = combo_box(_FILTERS, name="Images to list", tip=_FILTER_TIP)
+        self.filter.setEditable(True)
+        self.filter.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.fitting = Note(name="How many images are listed")
+        self.fitting.hide()
+        self.filter.editTextChanged.connect(lambda _: self._filter())
+        self.model.modelReset.connect(self._filter)
+        self.model.dataChanged.connect(
+            lambda first, last, *_: self._filter(first.row(), last.row())
+        )
         self.previous, self.next = self._step("Previous", -1), self._step("Next", 1)
         self.suggest = _button(
             "Suggest for all",
@@ -270,6 +286,8 @@ class ImagesWidget(QWidget):
         self.body = QWidget()
         stack(
             self.body,
+            line(QLabel("Show"), self.filter, shares=(0, 1)),
+            self.fitting,
             self.list,
             line(self.previous, self.next, shares=(1, 1)),
             line(self.suggest, self.export, shares=(1, 1)),
@@ -335,11 +353,42 @@ class ImagesWidget(QWidget):
         self.previous.setEnabled(not first)
         self.next.setEnabled(not last)
 
+    @property
+    def filter_text(self) -> str:
+        """What images have to fit to be listed; "" if all are."""
+        text = self.filter.currentText()
+        return "" if images_filter(text) is None else text
+
+    def shows(self, name: str) -> bool:
+        """Return whether an image is listed."""
+        return not self.list.isRowHidden(self.model.row_of(name))
+
+    def _filter(self, first: int = 0, last: int = -1) -> None:
+        """List images that fit, and those that are known; hide the others."""
+        fits, names = images_filter(self.filter.currentText()), self.model.names
+        if fits is None and last >= 0:  # all are listed
+            return
+        for row in range(first, len(names) if last < 0 else last + 1):
+            known = self.model.summary(names[row])
+            self.list.setRowHidden(row, not (fits is None or (known is not None and fits(known))))
+        text = ""
+        if fits is not None:
+            counting = ", counting ..." if self.model.is_counting else ""
+            text = f"{sum(map(self.shows, names)):,} of {len(names):,} images{counting}"
+        self.fitting.say(text)
+        if last < 0:
+            self.seen.emit()
+
     def show_words(self, words: Sequence[str]) -> None:
-        """Offer words to be accepted in all images."""
+        """Offer words to be accepted in all images, and to be listed by."""
         now = [self.word.itemText(row) for row in range(self.word.count())]
         if now == list(words):
             return
+        text = self.filter.currentText()
+        with QSignalBlocker(self.filter):
+            self.filter.clear()
+            self.filter.addItems([*_FILTERS, *words])
+            self.filter.setEditText(text)
         chosen = self.word.currentText()
         with QSignalBlocker(self.word):
             self.word.clear()

@@ -16,15 +16,16 @@ from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
 from ...batch.decided import (
-    Accepted,
     Summary,
     accept_steps,
     add_to_library,
+    decide_steps,
     summarize,
     take_back_steps,
     update_library,
 )
 from ...batch.opened import OpenProject
+from ...review.together import Decided, Verdict
 from ..run_requests.preparing import check_on_disk
 from ..session import ManyImages
 from ..workers.driver import check_stopped, show
@@ -205,27 +206,29 @@ def _show_step(where: str, done: float, share: float, progress: Any) -> None:
 
 def accept_work(
     project: OpenProject, names: Sequence[str], word: str, confidence: float, library: Any = None
-) -> Accepted:
+) -> Decided:
     """Accept a word in images; Cancel keeps what was accepted so far."""
     steps = accept_steps(project, names, word, confidence)
-    return _deciding(project, steps, len(names), word, library)
+    return replace(_deciding(project, steps, len(names), library), word=word)
 
 
-def take_back_work(project: OpenProject, accepted: Accepted, library: Any = None) -> Accepted:
-    """Take back what was accepted."""
-    steps = take_back_steps(project, accepted)
-    return _deciding(project, steps, len(accepted.regions), accepted.word, library)
+def decide_work(project: OpenProject, verdict: Verdict, library: Any = None) -> Decided:
+    """Decide about regions of images."""
+    return _deciding(project, decide_steps(project, verdict), len(verdict.regions), library)
 
 
-def _deciding(
-    project: OpenProject, steps: Iterable[Any], total: int, word: str, library: Any
-) -> Accepted:
-    regions: dict[str, Any] = {}
+def take_back_work(project: OpenProject, decided: Decided, library: Any = None) -> Decided:
+    """Take back what was decided."""
+    return _deciding(project, take_back_steps(project, decided), len(decided.steps), library)
+
+
+def _deciding(project: OpenProject, steps: Iterable[Any], total: int, library: Any) -> Decided:
+    done: dict[str, Any] = {}
     problems: dict[str, str] = {}
     try:
-        for number, (name, keys, problem) in enumerate(steps, 1):
-            if keys:
-                regions[name] = keys
+        for number, (name, step, problem) in enumerate(steps, 1):
+            if step:
+                done[name] = step
                 with suppress(MaskInversionError, OSError):
                     show(About(name, summarize(project, name)))
                     if library is not None:
@@ -234,8 +237,8 @@ def _deciding(
                 problems[name] = problem
             show(partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total))
     except Cancelled:
-        return Accepted(word=word, regions=regions, problems=problems, stopped=True)
-    return Accepted(word=word, regions=regions, problems=problems)
+        return Decided(steps=done, problems=problems, stopped=True)
+    return Decided(steps=done, problems=problems)
 
 
 def export_work(project: OpenProject, out: Path, formats: Sequence[str], **options: Any) -> str:

@@ -20,6 +20,7 @@ from ..explore.captions import CaptionsSection
 from ..explore.compare import CompareSection
 from ..explore.embedding_map import MapSection
 from ..explore.find import FindSection
+from ..explore.gallery import Gallery
 from ..explore.imagine import ImagineSection
 from ..explore.why import WhySection
 from ..explore.work_section import Shared
@@ -60,8 +61,8 @@ from .topics import TABS, Tabs
 # What is bound to the session, in the order in which it follows changes.
 _TOPICS: Final = (
     "input model own_model download vocabulary run_controller from_file results region why compare "
-    "captions finder map imagine live rerank changes segment review library images exports "
-    "image_check foot ring"
+    "captions finder map gallery imagine live rerank changes segment review library images "
+    "exports image_check foot ring"
 )
 
 
@@ -112,6 +113,8 @@ class MaskInversionWidget(Topic, QWidget):
         yield False
         self.captions, self.finder = CaptionsSection(shared), FindSection(shared)
         self.map = MapSection(shared)
+        yield False
+        self.gallery = Gallery(shared)
         yield False
         self.imagine = ImagineSection(shared)
         yield False

@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QWidget
 
 from ...base import progress_words as words
 from ...base.errors import InputError
-from ...base.identity import RegionKey
+from ...review.together import Decided, Verdict
 from ..layers.layers import is_shapes
 from ..layers.overlays import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
@@ -52,13 +52,14 @@ class ReviewController(Topic, QObject):
         self.keys = ReviewKeys(self.part, self._session, self)
         self.keeper = ReviewKeeper(canvas.viewer, self)
         self.learning = ReviewLearning(self._session, self)
-        self._options = ReviewOptions()
+        self._options, self._word = ReviewOptions(), ""
         self.learned: LearnDialog | None = None
         self._taught: ReviewState | None = None
         self._training = Worker("latest", "Learning a classifier", parent=self)
         self._cropper = Worker("latest", "The crop", parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
+        self._waiting: Verdict | None = None  # for the review that is being opened
         self._connect()
 
     def _connect(self) -> None:
@@ -70,6 +71,7 @@ class ReviewController(Topic, QObject):
         part.word.currentIndexChanged.connect(self._show_together)
         part.limit.valueChanged.connect(self._show_together)
         part.form.changed.connect(self._take_options)
+        part.gallery.clicked.connect(lambda _=False: self._session.ask("gallery"))
         part.learn.clicked.connect(self._train)
         self._training.done.connect(self._trained)
         self._training.failed.connect(refuse)
@@ -99,6 +101,7 @@ class ReviewController(Topic, QObject):
         self.after("row", self._row_selected)
         self.after("changed_regions image_changed", lambda _: self._show())
         self.answer("accept word", self._accept_word)
+        self.answer("decide", self._decide_together)
         self.answer("take back", self._take_back)
         self.answer("show decisions", self._show_decisions)
         self._record_changed(self._session.record)
@@ -149,7 +152,7 @@ class ReviewController(Topic, QObject):
     def stop(self) -> None:
         """Close the review and release the layers."""
         super().stop()
-        self._record = self._expected = None
+        self._record = self._expected = self._waiting = None
         self.keys.active = self._session.reviewing = False
         self.learning.stop()
         self._timer.cancel()
@@ -216,13 +219,16 @@ class ReviewController(Topic, QObject):
         self.part.offer_others(state.review.restored.unused)
         self.part.say(" ".join(messages))
         if self._stay or self.keeper.unasked:
-            state.arrange(self._options.sorting, self._options.status)
+            state.arrange(self._options.sorting, self._options.show, self.part.word_shown)
             self._go(self._session.row if self._session.row >= 0 else None)
         else:
             self._arrange()
         self.learning.begin(state)
         self._write_layer()
         self._session.reviewing = self.part.switch.isChecked()
+        verdict, self._waiting = self._waiting, None
+        if verdict is not None:
+            self._decide_together(verdict)
 
     def _closed(self) -> None:
         self.keys.active = False
@@ -247,6 +253,7 @@ class ReviewController(Topic, QObject):
 
     def _cannot(self, message: str) -> None:
         """Show why there is no review, or why it is unsaved; the switch tries again."""
+        self._waiting = None
         state = self.keeper.state
         if state is None:
             self.part.show_switch(False)
@@ -325,13 +332,29 @@ class ReviewController(Topic, QObject):
                 stay = not self._session.reviewing
                 self._decide(lambda: state.accept_rows(rows), rows, stay=stay)
 
-    def _take_back(self, regions_and_word: tuple[list[RegionKey], str]) -> None:
-        """Make regions undecided that were accepted as a word."""
-        state, (regions, word) = self.state, regions_and_word
-        decisions = {} if state is None else state.review.decisions
-        same = [key for key in regions if key in decisions and decisions[key].label == word]
-        if state is not None and same:
-            self._decide(lambda: state.clear(same), stay=True)
+    def _decide_together(self, verdict: Verdict) -> None:
+        """Decide about several regions of the results shown, once their review is open."""
+        state = self.state
+        if "" not in verdict.regions:
+            return  # of other images
+        if state is None:
+            if self.keeper.target is None:
+                refuse("You can decide after the run.")
+            else:
+                self._waiting = verdict
+                self._show_decisions()
+            return
+        before, keys = state.review.decisions.last, set(verdict.regions[""])
+        rows = [row for row, key in enumerate(state.queue.keys) if key in keys]
+        self._decide(lambda: state.decide(verdict), rows, go=False)
+        if (step := state.review.decisions.last) is not before:
+            self._session.ask("decided", (verdict, Decided(steps={"": step})))
+
+    def _take_back(self, decided: Decided) -> None:
+        """Take back what was decided about several regions at once."""
+        state, step = self.state, decided.steps.get("", ())
+        if state is not None and step:
+            self._decide(lambda: state.take_back(step), go=False)
 
     def _show_decisions(self, _: None = None) -> None:
         """Open the review, since decisions about these results have been made elsewhere."""
@@ -346,9 +369,17 @@ class ReviewController(Topic, QObject):
             self._decide(act, rows)
 
     def _decide(
-        self, act: Callable[[], Step], rows: Sequence[int] = (), *, stay: bool = False
+        self,
+        act: Callable[[], Step],
+        rows: Sequence[int] = (),
+        *,
+        stay: bool = False,
+        go: bool = True,
     ) -> None:
-        """Decide about rows, or with none take a decision back."""
+        """Decide about rows, or with none take a decision back; ``go`` on from where the user is.
+
+        With ``stay`` the place to go to is that of the decision.
+        """
         state = self.state
         if state is None:
             return
@@ -362,11 +393,11 @@ class ReviewController(Topic, QObject):
             return
         row = state.row_of(step)
         if row is None:
-            self._session.say("There is nothing to undo or redo." * stay)
+            self._session.say("There is nothing to undo or redo." * (stay or not go))
             return
         self.learning.remember(state, step)
         self._publish()
-        self._go(row if stay else state.next())
+        self._go((row if stay else state.next()) if go else None)
         self.part.say("")
         # Replaces an earlier refusal; after the last decision the foot shows the next step.
         self._session.say(state.decision_text(step) if self._session.undecided else "")
@@ -429,7 +460,7 @@ class ReviewController(Topic, QObject):
     def _arrange(self) -> None:
         state = self.state
         if state is not None:
-            state.arrange(self._options.sorting, self._options.status)
+            state.arrange(self._options.sorting, self._options.show, self.part.word_shown)
             place, self._session.place = self._session.place, -1
             self._go(place if 0 <= place < len(state.queue.keys) else state.queue.next())
 
@@ -477,14 +508,15 @@ class ReviewController(Topic, QObject):
 
     def _take_options(self) -> None:
         before, now = self._options, self.part.options
-        if before == now:
+        word, self._word = self._word, self.part.word_shown
+        if (before, word) == (now, self._word):
             return
         self._options = self.learning.options = now
         state = self.state
         if state is None:
             return
         state.by_word = now.keys == BY_WORD
-        if (before.sorting, before.show) != (now.sorting, now.show):
+        if (before.sorting, before.show, word) != (now.sorting, now.show, self._word):
             self._arrange()
         if before.keys != now.keys:
             self._show()

@@ -22,7 +22,7 @@ from qtpy.QtWidgets import (
 
 from ..session import Session
 from ..widgets.keys import PANEL, REVIEW, named, pressed
-from ..widgets.sections import HAS_REVIEW_KEYS
+from ..widgets.sections import HAS_OWN_KEYS, HAS_REVIEW_KEYS
 
 # Action, and its key as shown on the button.
 KEYS: Final[dict[str, str]] = {
@@ -61,6 +61,8 @@ class ReviewKeys(QObject):
         """Handle our keys before napari's shortcuts."""
         if event.type() not in _KINDS or not isinstance(watched, QWidget):
             return False
+        if _has(watched, HAS_OWN_KEYS):
+            return False
         own, reviewing = self._section.isAncestorOf(watched), self._session.reviewing
         windows = (self._section.window(), _main_window_of(self._section))
         # Some widgets have an attribute `window` of their own.
@@ -68,7 +70,7 @@ class ReviewKeys(QObject):
             return False
         action = pressed(event, REVIEW)
         # On the canvas, Ctrl+Z is the layer's.
-        if pressed(event, PANEL) in _UNDO and (own or _has_review_keys(watched)):
+        if pressed(event, PANEL) in _UNDO and (own or _has(watched, HAS_REVIEW_KEYS)):
             action = pressed(event, PANEL)
         typing = _takes_text(watched) or _takes_text(QApplication.focusWidget())
         if not action or typing or (action == "end" and not reviewing):
@@ -94,7 +96,8 @@ def _main_window_of(widget: QWidget | None) -> QWidget | None:
     return widget
 
 
-def _has_review_keys(widget: QWidget | None) -> bool:
-    while widget is not None and not widget.property(HAS_REVIEW_KEYS):
+def _has(widget: QWidget | None, name: str) -> bool:
+    """Return whether a widget, or one that it is in, has a property."""
+    while widget is not None and not widget.property(name):
         widget = widget.parentWidget()
     return widget is not None

@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...review.decisions import Status
 from ...review.exemplars import WEIGHT
 from ...review.queue import Order
 
@@ -25,8 +24,13 @@ class ReviewOptions(BaseModel):
         description="Which regions come first. Automatic: the least certain ones; while the review "
         "learns, those that look least like what is decided.",
     )
-    show: Literal["undecided", "all", "accepted", "rejected", "skipped"] = Field(
-        default="undecided", title="Show", description="Which regions to review."
+    show: Literal[
+        "undecided", "doubtful", "nothing found", "all", "accepted", "rejected", "skipped"
+    ] = Field(
+        default="undecided",
+        title="Show",
+        description="Which regions to review: all undecided ones, those whose suggestion is "
+        "flagged, those without a word, those of one word...",
     )
     keys: Literal["by rank", "by word"] = Field(
         default="by rank",
@@ -72,8 +76,3 @@ class ReviewOptions(BaseModel):
         if self.order == "automatic":
             return "different" if self.learn else "margin"
         return self.order
-
-    @property
-    def status(self) -> Status | None:
-        """The state of the regions to review; None for all."""
-        return None if self.show == "all" else self.show

@@ -14,7 +14,7 @@ from ...base.errors import InputError, NotSavedError
 from ...base.identity import RegionKey
 from ...language.labels.label import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
-from ...review.decisions import Decision, Status, Step, Suggestion
+from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
 from ...review.queue import certainty_of
 from .learning import Learned, learner_of, text_best, text_figures, text_top
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...review.exemplars import Learner
     from ...review.queue import Order, ReviewQueue
     from ...review.review import Review
+    from ...review.together import Verdict
 
 SHOWN: Final = 5
 WORD_KEYS: Final = 9
@@ -102,11 +103,20 @@ class ReviewState:
 
     # -- the queue ----------------------------------------------------------------------------
 
-    def arrange(self, order: Order, status: Status | None) -> None:
-        """Sort the queue, and show regions of one state only."""
+    def arrange(self, order: Order, show: str, word: str = "") -> None:
+        """Sort the queue, and show some regions only: a choice of `ReviewOptions`, or one word."""
         self.queue.sort(order)
-        self.queue.show(status=[] if status is None else [status])
-        self._undecided_only = status == "undecided"
+        among = None
+        if show == "doubtful":
+            regions = enumerate(self.results.regions)
+            among = [row for row, region in regions if region.flagged]
+        elif show == "nothing found":
+            every = range(len(self.queue.keys))
+            among = [row for row in every if self.suggestion(row) in ("", NONE_OF_THESE)]
+        states: dict[str, list[Status]] = {one: [one] for one in STATUSES} | {"all": []}
+        status = states.get(show, ["undecided"])
+        self.queue.show(status=status, label=word or None, rows=among)
+        self._undecided_only = show == "undecided" and not word
 
     def next(self) -> int | None:
         """Return the row after this one; None if the queue is empty."""
@@ -401,12 +411,21 @@ class ReviewState:
     def _decide(self, decisions: Sequence[Decision]) -> Step:
         return self._do(lambda: self.review.decide(*decisions))
 
-    def clear(self, regions: Sequence[RegionKey]) -> Step:
-        """Make regions undecided in one step."""
-        last = self.review.decisions.last
-        if {change.region for change in last} == set(regions):
-            return self.undo()
-        return self._do(lambda: self.review.clear(*regions))
+    def decide(self, verdict: Verdict) -> Step:
+        """Decide about several regions in one step, as the gallery does."""
+        best = {}
+        for key in set(verdict.regions[""]).intersection(self.queue.keys):
+            row = self.queue.row(key)
+            label = self.suggestion(row)
+            best[key] = next((one for one in self.top(row) if one.label == label), None)
+        decisions = verdict.decisions(best)
+        if not decisions:
+            raise InputError("None of these regions has a suggestion; give them a word.")
+        return self._decide(decisions)
+
+    def take_back(self, step: Step) -> Step:
+        """Take back a step where nobody has decided again."""
+        return self._do(lambda: self.review.take_back(step), step)
 
     def undo(self) -> Step:
         """Undo the last step."""

@@ -38,6 +38,7 @@ _ORDERS: Final = (
     ("as given", "given"),
 )
 _CONFIDENCE: Final = 90  # per cent
+_ONLY: Final = "undecided: "
 _BUTTONS: Final = (
     (
         ("accept", "Accept", "Accept the best suggestion; of all rows selected in the table"),
@@ -93,7 +94,7 @@ class ReviewWidget(QWidget):
             },
             parent=self,
         )
-        self.more = QPushButton("More")
+        self.more, self.gallery = QPushButton("More"), QPushButton("Gallery")
         self.learn = QPushButton("Learn...")
         self.save, self.others = QPushButton("Save again"), QPushButton("Use them anyway")
         self._keys: list[str] = []  # what each of the suggestions' buttons stands for
@@ -129,6 +130,7 @@ class ReviewWidget(QWidget):
         )
         self.more.toggled.connect(options.setVisible)
         options.hide()
+        self.gallery.setToolTip("See all regions as a wall of crops, and decide about many at once")
         self.body = QWidget()
         stack(
             self.body,
@@ -140,7 +142,7 @@ class ReviewWidget(QWidget):
             *(line(*(self._button(*item) for item in items)) for items in _BUTTONS),
             line(QLabel(KEYS["type"]), self.label, shares=(0, 1)),
             self.counts,
-            line(self.more, self.learn, QWidget(), shares=(0, 0, 1)),
+            line(self.more, self.gallery, self.learn, QWidget(), shares=(0, 0, 0, 1)),
             options,
             spacing=4,
         )
@@ -191,7 +193,16 @@ class ReviewWidget(QWidget):
     @property
     def options(self) -> ReviewOptions:
         """The options as they are set."""
-        return ReviewOptions(**self.form.values())
+        values = self.form.values()
+        if self.word_shown:  # it is of these results, and not kept
+            values["show"] = "undecided"
+        return ReviewOptions(**values)
+
+    @property
+    def word_shown(self) -> str:
+        """The only word to be reviewed; "" for all."""
+        _, chosen, word = str(self.form["show"].currentData()).partition(_ONLY)
+        return word if chosen else ""
 
     @property
     def together(self) -> tuple[str, float]:
@@ -265,6 +276,23 @@ class ReviewWidget(QWidget):
             self.word.addItems(list(words))
             self.word.setCurrentIndex(max(self.word.findText(chosen), 0))
         self._together.setVisible(bool(words))
+        self._offer_words(words)
+
+    def _offer_words(self, words: Sequence[str]) -> None:
+        """Offer words under Show, below the states."""
+        box, chosen = self.form["show"], self.word_shown
+        with QSignalBlocker(box):
+            for place in reversed(range(box.count())):
+                if str(box.itemData(place)).startswith(_ONLY):
+                    box.removeItem(place)
+            for word in words:
+                box.addItem(f"{_ONLY}{word}", f"{_ONLY}{word}")
+            if chosen in words:
+                box.setCurrentText(f"{_ONLY}{chosen}")
+            elif chosen:
+                box.setCurrentIndex(0)
+        if chosen and chosen not in words:
+            self.form.changed.emit()
 
     def say(self, text: str) -> None:
         """Show a line below everything."""

@@ -17,6 +17,7 @@ REVIEW: Final = "Review; while reviewing in the whole window"
 FIELD: Final = "Review: in the field for another word"
 LABELS: Final = "In the editor of words"
 IMAGES: Final = "In the list of images"
+WALL: Final = "In the gallery; those of the review decide about all that is marked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ KEYS: Final = (
     Key(LABELS, "remove", ("Delete",), "Remove the selected words"),
     Key(LABELS, "edit", ("Return", "Enter"), "Edit the cell"),
     Key(IMAGES, "open", ("Return", "Enter"), "Open the selected image"),
+    Key(WALL, "open", ("Return", "Enter"), "Show the region on its image, as a click does"),
+    Key(WALL, "all", ("Ctrl+A",), "Mark all"),
 )
 
 

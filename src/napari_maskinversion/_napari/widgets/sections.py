@@ -49,6 +49,7 @@ _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINT
 MARGINS = (6, 2, 2, 6)  # of a part of the panel
 # Property of a widget in which the keys of the review work while one reviews.
 HAS_REVIEW_KEYS = "has the keys of the review"
+HAS_OWN_KEYS = "has these keys for itself"
 
 
 class Section(QCollapsible):

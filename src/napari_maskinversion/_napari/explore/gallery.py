@@ -1,0 +1,421 @@
+"""The gallery: a wall of regions, decided many at a time; in a dock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QComboBox, QLineEdit, QWidget
+
+from ...base.errors import InputError
+from ...base.identity import RegionKey
+from ...review.decisions import Decision, Status
+from ...review.together import Decided, ImageStep, Verdict
+from ..session import Topic
+from ..widgets.keys import REVIEW, named
+from ..widgets.sections import (
+    HAS_OWN_KEYS,
+    Note,
+    Section,
+    button,
+    combo_box,
+    debouncer,
+    line,
+    stack,
+)
+from ..workers.driver import Update, show
+from ..workers.notify import refuse
+from ..workers.worker import Worker
+from .gallery_model import SHOWN, SORTS, WallModel, WallView, words_of
+from .region_sources import RegionTable, of_image, of_library, of_project, open_region
+from .work_section import Shared
+
+if TYPE_CHECKING:
+    from ...library.library import Library
+
+IMAGE, PROJECT, LIBRARY = SOURCES = ("This image", "The project", "The library")
+_TIP: Final = "See all regions as a wall of crops, of this image, the project or the library"
+_LOOK: Final = 30  # milliseconds after scrolling
+_FOLLOW: Final = 100  # milliseconds after the last decision
+_AT_ONCE: Final = 12  # pictures shown together
+_STATES: Final[dict[str, Status]] = {"reject": "rejected", "skip": "skipped"}
+_NOTHING: Final = "Mark regions first: drag, click with Shift or Ctrl, or press Ctrl+A."
+
+
+class Gallery(Topic, QWidget):
+    """The wall, what it shows and in which order, and the decisions about what is marked."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__()
+        self._viewer, self._session = shared.viewer, shared.session
+        self._table: RegionTable | None = None
+        self._asked: object = None  # the decision that is being made
+        self._library: Library | None = None  # of the table
+        # To undo: in a library with its numbers there
+        self._done: list[tuple[Decided, tuple[int, ...], Library | None]] = []
+        self.opener = button("Open the gallery", _TIP, self.open)
+        content = QWidget()
+        stack(content, self.opener, margins=(4, 4, 4, 4))
+        self.section = Section("Gallery", content, tip=_TIP)
+        self.source = combo_box(SOURCES, name="Regions of", tip="Which regions to show")
+        self.sort = combo_box(SORTS, name="Order", tip="The order of the regions")
+        self.shown = combo_box(SHOWN, name="Show", tip="Which of them to show")
+        self.reload = button("Reload", "Read the regions and decisions again", self.load)
+        self.model = WallModel()
+        self.wall = WallView(self.model)
+        self.about = Note(name="How many regions there are")
+        self.buttons = {
+            name: self._button(name, what)
+            for name, what in (
+                ("accept", "Accept what is suggested for each marked region"),
+                ("reject", "Reject what is suggested for the marked regions"),
+                ("skip", "Leave the marked regions for later"),
+                ("undo", "Take back the last decision of the gallery, in all its images"),
+            )
+        }
+        self.word = QComboBox()
+        self.loader = Worker("latest", "Reading the regions", parent=self)
+        self.pictures = Worker("latest", "Reading pictures", parent=self)
+        self.decider = Worker("single", "Deciding in the library", parent=self)
+        self._look_later = debouncer(self, _LOOK, self._look)
+        self._follow_later = debouncer(self, _FOLLOW, self._follow_review)
+        self._build()
+
+    def _button(self, action: str, tip: str) -> Any:
+        key = named(REVIEW)[action].keys[0]
+        text = action.capitalize()
+        return button(f"{text}  {key}", f"{tip} ({key})", partial(self.act, action), name=text)
+
+    def _build(self) -> None:
+        self.setProperty(HAS_OWN_KEYS, True)
+        self.setMinimumSize(300, 220)
+        self.word.setEditable(True)
+        self.word.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.word.setAccessibleName("Word for the marked regions")
+        self.word.setToolTip("Give the marked regions this word: choose it, or type it and Return")
+        self.word.setMinimumContentsLength(8)
+        self.word.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        field = self.word.lineEdit()
+        assert isinstance(field, QLineEdit)
+        field.setPlaceholderText(f"Another word  {named(REVIEW)['type'].keys[0]}")
+        field.returnPressed.connect(self._take_word)
+        self.word.activated.connect(lambda _: self._take_word())
+        head = line(self.source, self.sort, self.shown, self.reload, shares=(2, 2, 1, 0))
+        foot = line(*self.buttons.values(), self.word, shares=(1, 1, 1, 1, 2))
+        stack(self, head, self.wall, self.about, foot, margins=(4, 4, 4, 4), spacing=4)
+        self.source.activated.connect(lambda _: self.load())
+        for box in (self.sort, self.shown):
+            box.activated.connect(lambda _: self._arrange())
+        self.wall.asked.connect(self.act)
+        self.wall.opened.connect(self._open_region)
+        self.wall.seen.connect(self._look_later.throttle)
+        self.wall.selectionModel().selectionChanged.connect(lambda *_: self._say_count())
+        self.loader.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
+        self.loader.done.connect(self._show)
+        self.loader.failed.connect(self._cannot)
+        self.pictures.progressed.connect(self.model.take_pictures)
+        self.decider.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
+        self.decider.done.connect(self._decided_in_library)
+        self.decider.failed.connect(refuse)
+        self._show(None)
+
+    # -- for the panel ------------------------------------------------------------------------
+
+    def bind(self) -> None:
+        """Follow the session."""
+        self.answer("gallery", lambda _: self.open())
+        self.answer("decided", self._decided)
+        self.after("record", self._record_changed)
+        self.after("project", self._project_changed)
+        self.after("library", lambda _: self._source_changed(LIBRARY))
+        self.after("decisions", lambda _: self._follow_later.throttle())
+        self._file = "" if self._session.project is None else self._session.project.file
+        self._run = None if self._session.record is None else self._session.record.snapshot
+
+    def stop(self) -> None:
+        """Follow the session no more, and close the dock."""
+        super().stop()
+        for worker in (self.loader, self.pictures, self.decider):
+            worker.drop()
+        self._look_later.cancel()
+        self._follow_later.cancel()
+        self._show(None)
+        window = getattr(self._viewer, "window", None)
+        if window is not None and self.parent() is not None:
+            window.remove_dock_widget(self)
+
+    def open(self) -> None:
+        """Show the gallery below the canvas, with its regions."""
+        window = getattr(self._viewer, "window", None)
+        if window is not None and self.parent() is None:
+            window.add_dock_widget(self, name="Gallery", area="bottom", add_vertical_stretch=False)
+        self.show()
+        if dock := self.parentWidget():
+            dock.raise_()
+        self.load()
+        self.wall.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _record_changed(self, record: Any) -> None:
+        run = None if record is None else record.snapshot
+        if run is not self._run:  # the review undoes what was decided about the results before
+            self._done = [one for one in self._done if "" not in one[0].steps]
+        if run is not self._run or (record is not None and record.settled):
+            self._run = run
+            self._source_changed(IMAGE)
+
+    def _project_changed(self, project: Any) -> None:
+        file = "" if project is None else project.file
+        if file != self._file:
+            self._file = file
+            self._source_changed(PROJECT)
+
+    def _source_changed(self, source: str) -> None:
+        if self.source.currentText() == source and self.isVisible():
+            self.load()
+
+    # -- what is shown ------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the regions of the source, or say why there are none."""
+        source, session = self.source.currentText(), self._session
+        self._library = session.library if source == LIBRARY else None
+        try:
+            if source == LIBRARY:
+                work = of_library(session.library)
+            else:
+                work = (of_image if source == IMAGE else of_project)(session)
+        except InputError as error:
+            self._cannot(str(error))
+            return
+        self.about.say("Reading ...")
+        self.loader.start(work)
+
+    def _cannot(self, reason: str) -> None:
+        self._show(None)
+        self.about.say(reason)
+
+    def _show(self, table: RegionTable | None) -> None:
+        self._table = table
+        words = () if table is None else table.words
+        keys = [key.keys[0] for name, key in named(REVIEW).items() if name.startswith("pick")]
+        self.word.clear()
+        for place, word in enumerate(words):
+            self.word.addItem(f"{keys[place]}  {word}" if place < len(keys) else word, word)
+        self.word.setCurrentIndex(-1)
+        self._arrange()
+        if table is not None:
+            self._follow_later.throttle()
+        if table is not None and table.problems:
+            more = f" And {len(table.problems) - 1} more." * (len(table.problems) > 1)
+            refuse(f"Left out of the gallery: {table.problems[0].rstrip('.')}.{more}")
+
+    def _arrange(self) -> None:
+        self.pictures.drop()
+        self.model.show(self._table, self.sort.currentText(), self.shown.currentText())
+        self._say_count()
+        self._look_later.throttle()
+
+    def _look(self) -> None:
+        """Read the pictures of the regions in view, and then of the page below."""
+        if self._table is None or not self.wall.isVisible():
+            return
+        first, last = self.wall.items_in_view
+        rows = self.model.without_picture(first, 2 * last - first)
+        if rows:
+            self.pictures.start(partial(_read_pictures, self._table, rows))
+
+    def _say_count(self) -> None:
+        frame = None if self._table is None else self._table.frame
+        if frame is None:
+            self.about.say("")
+        else:
+            decided = int((frame["decision"] != "undecided").sum())
+            marked = len(self.wall.marked)
+            several = "s" * (len(frame) != 1)
+            text = f"{len(frame):,} region{several}, {decided:,} decided"
+            self.about.say(f"{text}; {marked:,} marked" if marked else text)
+        for name, one in self.buttons.items():
+            one.setEnabled(bool(self._done) if name == "undo" else frame is not None)
+
+    def _note(self, states: Mapping[tuple[str, RegionKey], Decision | None]) -> None:
+        """Show decisions where the regions stand; nothing moves while somebody works."""
+        if (table := self._table) is not None:
+            rows = {table.row_of(*place): decision for place, decision in states.items()}
+            rows.pop(-1, None)
+            table.decide(rows)
+            self.model.redraw.emit()
+            self._say_count()
+
+    def _follow_review(self) -> None:
+        """Show what the review of the shown image has decided, and what it suggests by now."""
+        review, project = self._session.reviewed, self._session.project
+        source = self.source.currentText()
+        shown = "" if source == IMAGE else "" if project is None else project.current
+        if review is None or self._table is None or source == LIBRARY:
+            return
+        table, keys = self._table, review.queue.keys
+        rows = {table.row_of(shown, key): place for place, key in enumerate(keys)}
+        rows.pop(-1, None)
+        best = table.frame["suggestion"]
+        learned = {}
+        for row, place in rows.items():
+            if (label := review.suggestion(place)) and label != best.iat[row]:
+                scores = (one.score for one in review.top(place) if one.label == label)
+                learned[row] = label, next(scores, float("nan"))
+        table.suggest(learned)
+        get = review.review.decisions.get
+        self._note({(shown, key): get(key) for key in keys})
+
+    def _open_region(self, row: int) -> None:
+        if self._table is not None:
+            open_region(self._session, self._table.place(row))
+
+    # -- decisions ----------------------------------------------------------------------------
+
+    def act(self, action: str) -> None:
+        """Do what a key of the review means for all that is marked."""
+        words = () if self._table is None else self._table.words
+        if action == "undo":
+            self.undo()
+        elif action == "type":
+            self.word.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        elif action == "accept" or action in _STATES:
+            self.decide(_STATES.get(action, "accepted"))
+        elif action == "end":
+            self.wall.clearSelection()
+        elif action.startswith("pick ") and int(action[5:]) <= len(words):
+            self.decide("accepted", words[int(action[5:]) - 1])
+
+    def _take_word(self) -> None:
+        place, text = self.word.currentIndex(), self.word.currentText()
+        word = self.word.itemData(place) if text == self.word.itemText(place) else text
+        self.word.setCurrentIndex(-1)
+        self.word.clearEditText()
+        self.wall.setFocus(Qt.FocusReason.OtherFocusReason)
+        if word := " ".join(str(word or "").split()):
+            words = () if self._table is None else self._table.words
+            known = {one.casefold(): one for one in words}
+            self.decide("accepted", known.get(word.casefold(), word))
+
+    def decide(self, status: Status, label: str = "") -> None:
+        """Decide about all marked regions at once."""
+        rows, table = self.wall.marked, self._table
+        if self._is_busy():
+            return
+        if table is None or not len(rows):
+            refuse(_NOTHING)
+            return
+        if status == "accepted" and not label and not words_of(table.frame).iloc[rows].any():
+            refuse("None of these regions has a suggestion; give them a word.")
+            return
+        frame = table.frame.iloc[rows]
+        keys = map(RegionKey, map(int, frame["region"]), frame["position"])
+        regions: dict[str, list[RegionKey]] = {}
+        for image, key in zip(frame["image"], keys, strict=True):
+            regions.setdefault(image, []).append(key)
+        verdict = Verdict(regions=regions, status=status, label=label)
+        if self._library is not None:
+            from ...library.deciding import decide_steps
+
+            ids = tuple(frame["id"].tolist())
+            steps = partial(decide_steps, self._library, ids, verdict)
+            self._in_library(ids, self._library, steps, None)
+            return
+        self._asked = verdict
+        self._session.ask("decide", verdict)
+
+    def undo(self) -> None:
+        """Take back the last decision of the gallery, in all images."""
+        if not self._done or self._is_busy():
+            return
+        last, ids, library = self._done.pop()
+        self._say_count()
+        if library is not None:
+            from ...library.deciding import take_back_steps
+
+            steps = partial(take_back_steps, library, ids, last)
+            self._in_library(ids, library, steps, last)
+        else:
+            self._session.ask("take back", last)
+
+    def _is_busy(self) -> bool:
+        """Whether earlier decisions are still being saved, which is said."""
+        busy = self.decider.busy or self._session.many is not None
+        if busy:
+            refuse("Wait until the work before is over, or cancel it.")
+        return busy
+
+    def _decided(self, asked_and_done: tuple[object, Decided]) -> None:
+        """Show decisions about images, and keep those of the gallery to be taken back."""
+        asked, decided = asked_and_done
+        if isinstance(asked, Decided):  # taken back, but for these
+            self._keep(_left(asked, decided), (), None)
+        elif asked is not None and asked is self._asked:
+            self._asked = None
+            self._keep(decided, (), None)
+        if self._library is None:
+            self._take_steps(decided)
+
+    def _keep(self, decided: Decided, ids: tuple[int, ...], library: Library | None) -> None:
+        """Keep what can be taken back."""
+        if decided.count:
+            self._done.append((decided, ids, library))
+
+    def _take_steps(self, decided: Decided) -> None:
+        steps = decided.steps.items()
+        self._note({(image, one.region): one.after for image, step in steps for one in step})
+
+    def _in_library(
+        self,
+        ids: tuple[int, ...],
+        library: Library,
+        steps: Callable[[], Any],
+        undone: Decided | None,
+    ) -> None:
+        self.decider.start(lambda: (_decide_each(steps), ids, library, undone))
+
+    def _decided_in_library(self, done: tuple[Decided, tuple[int, ...], Library, Any]) -> None:
+        decided, ids, library, undone = done
+        self._keep(decided if undone is None else _left(undone, decided), ids, library)
+        if self._library is library:
+            self._take_steps(decided)
+        self._session.library_changes += 1
+        if decided.problems:
+            image, why = next(iter(decided.problems.items()))
+            count = len(decided.problems)
+            if self._session.reviewed is not None:
+                why = f"{why.rstrip('.')} (the image shown is decided as {IMAGE!r})"
+            refuse(f"{count:,} images left out, such as {image}: {why.rstrip('.')}.")
+
+
+def _read_pictures(table: RegionTable, rows: Sequence[int]) -> None:
+    """Show pictures of regions, some at once; in a worker."""
+    made: list[Any] = []
+    for one in table.thumbnails(rows):
+        made.append(one)
+        if len(made) == _AT_ONCE:
+            show(made)
+            made = []
+    show(made)
+
+
+def _left(asked: Decided, taken: Decided) -> Decided:
+    """Return what could not be taken back, such as of an image that is open elsewhere."""
+    stopped = asked.steps.keys() - taken.steps.keys() if taken.stopped else set()
+    names = set(taken.problems) | stopped
+    return Decided(steps={name: step for name, step in asked.steps.items() if name in names})
+
+
+def _decide_each(steps: Callable[[], Any]) -> Decided:
+    """Decide image by image; in a worker."""
+    done: list[ImageStep] = []
+    for one in steps():
+        done.append(one)
+        show(partial(Update, text=f"saved {one[0]}"))
+    made = {name: step for name, step, _ in done if step}
+    problems = {name: problem for name, _, problem in done if problem}
+    return Decided(steps=made, problems=problems)

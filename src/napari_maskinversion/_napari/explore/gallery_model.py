@@ -1,0 +1,318 @@
+"""The gallery's wall: crops of regions in a list that draws only what is in view."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from qtpy.QtCore import (
+    QAbstractListModel,
+    QEvent,
+    QItemSelection,
+    QModelIndex,
+    QPoint,
+    QRect,
+    QSize,
+    Qt,
+    Signal,
+)
+from qtpy.QtGui import QColor, QImage, QPainter, QPen, QPixmap
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+)
+
+from ...library.thumbnails import SIDE
+from ..widgets.keys import PANEL, REVIEW, WALL, pressed
+from .region_sources import Pixels, RegionTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+IntArray = npt.NDArray[np.intp]
+SORTS: Final = ("by word", "least certain first", "most certain first")
+SHOWN: Final = ("all", "undecided", "doubtful", "accepted", "rejected")
+_MARGIN: Final = 6  # pixels around a crop
+_KEPT: Final = 2_000  # pictures, 70 MB at most
+_FRAMES: Final = {"accepted": "#2e9e4f", "rejected": "#d04848", "skipped": "#8a8a8a"}
+_SIGNS: Final = {
+    "accepted": "\N{CHECK MARK} ",
+    "rejected": "\N{MULTIPLICATION X} ",
+    "skipped": "\N{EN DASH} ",
+}
+
+
+def words_of(frame: pd.DataFrame) -> pd.Series[str]:
+    """Return the accepted label of each region, else its suggestion."""
+    return frame["label"].where(frame["decision"] == "accepted", frame["suggestion"])
+
+
+def arranged(
+    frame: pd.DataFrame, sort: str = SORTS[0], shown: str = SHOWN[0]
+) -> tuple[IntArray, list[tuple[int, str, int]]]:
+    """Return rows in order, and the runs of one word: where each begins, its word and length."""
+    chosen = np.ones(len(frame), bool)
+    if shown == "doubtful":
+        chosen = (frame["doubtful"] & (frame["decision"] == "undecided")).to_numpy(bool)
+    elif shown != "all":
+        chosen = (frame["decision"] == shown).to_numpy()
+    rows = np.flatnonzero(chosen)
+    sure = np.nan_to_num(frame["confidence"].to_numpy(float)[rows], nan=-1.0)
+    if sort != SORTS[0]:
+        return rows[np.argsort(sure if sort == SORTS[1] else -sure, kind="stable")], []
+    words = words_of(frame).iloc[rows]
+    counts = words.value_counts(sort=True)
+    ranks = words.map({word: rank for rank, word in enumerate(counts.index)}).to_numpy(int)
+    order = rows[np.lexsort((sure, ranks))] if len(rows) else rows
+    begins = np.concatenate([[0], np.cumsum(counts.to_numpy())]).tolist()
+    return order, list(zip(begins, counts.index, counts.tolist(), strict=False))
+
+
+class WallModel(QAbstractListModel):
+    """Regions in order, with a heading before each run of one word; pictures as they come."""
+
+    redraw = Signal()  # What is in view: Qt's own signal would lay out all tiles again
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table: RegionTable | None = None
+        self._items: IntArray = np.zeros(0, np.intp)  # rows; headings are -1, -2, ...
+        self._heads: list[tuple[str, int]] = []
+        self._pictures: OrderedDict[int, QPixmap] = OrderedDict()
+
+    def show(self, table: RegionTable | None, sort: str, shown: str) -> None:
+        """Show a table, or the same one in another order."""
+        self.beginResetModel()
+        if table is not self.table:
+            self._pictures.clear()
+        self.table, self._heads = table, []
+        self._items = np.zeros(0, np.intp)
+        if table is not None:
+            order, runs = arranged(table.frame, sort, shown)
+            self._heads = [(word, count) for _, word, count in runs]
+            heads = -1 - np.arange(len(runs))
+            self._items = np.insert(order, [begin for begin, _, _ in runs], heads)
+        self.endResetModel()
+
+    def rows(self, first: int, last: int) -> IntArray:
+        """Return the regions among some items."""
+        items = self._items[max(first, 0) : last + 1]
+        return items[items >= 0]
+
+    def without_picture(self, first: int, last: int) -> list[int]:
+        """Return the regions among some items whose picture is not there."""
+        return [row for row in self.rows(first, last).tolist() if row not in self._pictures]
+
+    def run_of(self, item: int) -> tuple[int, int] | None:
+        """Return the first and last item of the run below a heading; None for no heading."""
+        if self._items[item] >= 0:
+            return None
+        return item + 1, item + self._heads[-1 - self._items[item]][1]
+
+    def take_pictures(self, pictures: Sequence[tuple[int, Pixels | None]]) -> None:
+        """Show pictures of rows; an empty one where there is none."""
+        for row, pixels in pictures:
+            picture = QPixmap()
+            if pixels is not None:
+                high, wide, _ = pixels.shape
+                rgb = QImage.Format.Format_RGB888
+                picture = QPixmap.fromImage(QImage(pixels.tobytes(), wide, high, 3 * wide, rgb))
+            self._pictures[row] = picture
+        while len(self._pictures) > _KEPT:
+            self._pictures.popitem(last=False)
+        self.redraw.emit()
+
+    def picture(self, row: int) -> QPixmap | None:
+        """Return a picture, null where a region has none; None before it is there."""
+        return self._pictures.get(row)
+
+    def heading(self, item: int) -> tuple[str, int] | None:
+        """Return word and count of a heading; None for a region."""
+        row = self._items[item]
+        return self._heads[-1 - row] if row < 0 else None
+
+    def caption(self, row: int) -> str:
+        """Return what stands below a crop: sign of the decision, word, confidence."""
+        assert self.table is not None
+        names, frame = ("decision", "label", "suggestion", "confidence"), self.table.frame
+        values: list[Any] = [frame[name].iat[row] for name in names]
+        decision, label, word, sure = values
+        sign = _SIGNS.get(str(decision), "")
+        if decision == "accepted":
+            return f"{sign}{label}"
+        return f"{sign}{f'{100 * sure:.0f} % ' if sure >= 0 else ''}{word}"
+
+    # -- Qt -----------------------------------------------------------------------------------
+
+    def rowCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
+        """Return the number of regions and headings."""
+        return 0 if parent is not None and parent.isValid() else len(self._items)
+
+    def flags(self, index: QModelIndex) -> Any:
+        """Let regions be marked."""
+        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemNeverHasChildren
+        is_region = index.isValid() and self._items[index.row()] >= 0
+        return flags | Qt.ItemFlag.ItemIsSelectable if is_region else flags
+
+    def data(self, index: QModelIndex, role: int = 0) -> Any:
+        """Return the row of a region, or what a screen reader and a tip say."""
+        if not index.isValid() or self.table is None:
+            return None
+        row = int(self._items[index.row()])
+        if role == Qt.ItemDataRole.UserRole:
+            return row
+        if role not in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.ToolTipRole):
+            return None
+        if row < 0:
+            word, count = self._heads[-1 - row]
+            return f"{word or 'no suggestion'}: {count:,} regions; a click marks them"
+        one = self.table.frame.iloc[row]
+        doubtful = ", doubtful" if one["doubtful"] else ""
+        where = f"{one['image']}: " if one["image"] else ""
+        return f"{where}region {one['region']}, {self.caption(row)}{doubtful}, {one['decision']}"
+
+
+class _Tiles(QStyledItemDelegate):
+    """Draws a crop with its caption, framed by its decision; or a heading."""
+
+    def sizeHint(self, option: Any, index: Any) -> QSize:  # noqa: N802 - Qt's name
+        """Return the size of all tiles."""
+        return tile_size(option.fontMetrics)
+
+    def paint(self, painter: QPainter, option: Any, index: QModelIndex) -> None:
+        """Draw a tile."""
+        model, palette = index.model(), option.palette
+        assert isinstance(model, WallModel)
+        assert model.table is not None
+        painter.save()
+        selected = bool(option.state & QStyle.StateFlag.State_Selected)
+        if selected:
+            painter.fillRect(option.rect, palette.highlight())
+        role = palette.ColorRole.HighlightedText if selected else palette.ColorRole.Text
+        painter.setPen(palette.color(role))
+        inner = option.rect.adjusted(_MARGIN, _MARGIN, -_MARGIN, -_MARGIN)
+        center, wrap = Qt.AlignmentFlag.AlignCenter, Qt.TextFlag.TextWordWrap
+        if (heading := model.heading(index.row())) is not None:
+            font = painter.font()
+            font.setBold(True)
+            painter.setFont(font)
+            word, count = heading
+            text = f"{word or 'no suggestion'}\n{count:,}"
+            painter.drawText(inner, int(center) | int(wrap), text)
+        else:
+            self._paint_region(painter, inner, model, index.data(Qt.ItemDataRole.UserRole))
+        painter.restore()
+
+    def _paint_region(self, painter: QPainter, inner: QRect, model: WallModel, row: int) -> None:
+        text, picture = painter.pen(), model.picture(row)
+        place = QRect(inner.left() + (inner.width() - SIDE) // 2, inner.top(), SIDE, SIDE)
+        if picture is None or picture.isNull():
+            painter.fillRect(place, QColor(128, 128, 128, 60))
+            if picture is not None:
+                painter.drawText(place, int(Qt.AlignmentFlag.AlignCenter), "no picture")
+        else:
+            size = picture.size().scaled(place.size(), Qt.AspectRatioMode.KeepAspectRatio)
+            drawn = QRect(QPoint(0, 0), size)
+            drawn.moveCenter(place.center())
+            painter.drawPixmap(drawn, picture)
+        assert model.table is not None
+        if frame := _FRAMES.get(str(model.table.frame["decision"].iat[row])):
+            painter.setPen(QPen(QColor(frame), 3))
+            painter.drawRect(place)
+            painter.setPen(text)
+        caption = QRect(inner)
+        caption.setTop(place.bottom())
+        elided = painter.fontMetrics().elidedText(
+            model.caption(row), Qt.TextElideMode.ElideRight, caption.width()
+        )
+        painter.drawText(caption, int(Qt.AlignmentFlag.AlignCenter), elided)
+
+
+def tile_size(metrics: Any) -> QSize:
+    """Return the size of a tile."""
+    return QSize(SIDE + 2 * _MARGIN, SIDE + 2 * _MARGIN + metrics.height() + 2)
+
+
+class WallView(QListView):
+    """Regions side by side; a rubber band, Shift, Ctrl and Ctrl+A mark several."""
+
+    asked = Signal(str)  # An action of the review's keys
+    opened = Signal(int)  # A row
+    seen = Signal()  # Other items are in view
+
+    def __init__(self, model: WallModel) -> None:
+        super().__init__()
+        self.setModel(model)
+        self._wall = model
+        self.setItemDelegate(_Tiles(self))
+        self.setFlow(QListView.Flow.LeftToRight)
+        self.setWrapping(True)
+        self.setResizeMode(QListView.ResizeMode.Adjust)
+        self.setUniformItemSizes(True)
+        self.setGridSize(tile_size(self.fontMetrics()))
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setSelectionRectVisible(True)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setAccessibleName("Regions")
+        self.verticalScrollBar().valueChanged.connect(lambda _: self.seen.emit())
+        self.clicked.connect(self._clicked)
+        model.redraw.connect(self.viewport().update)
+
+    @property
+    def marked(self) -> IntArray:
+        """The rows of the marked regions, in the order of the wall."""
+        ranges = sorted((one.top(), one.bottom()) for one in self.selectionModel().selection())
+        parts = [self._wall.rows(first, last) for first, last in ranges]
+        return np.concatenate(parts) if parts else np.zeros(0, np.intp)
+
+    @property
+    def items_in_view(self) -> tuple[int, int]:
+        """First and last item that can be seen, about; none: (0, -1)."""
+        size, port = self.gridSize(), self.viewport().size()
+        first = self.indexAt(QPoint(size.width() // 2, 0)).row()
+        if first < 0:
+            return 0, -1
+        columns = max(1, port.width() // size.width())
+        return first, first + columns * (port.height() // size.height() + 2)
+
+    def _clicked(self, index: QModelIndex) -> None:
+        """Mark the run below a heading; open a region, unless several are being marked."""
+        run = self._wall.run_of(index.row())
+        if run is not None:
+            model, flag = self.selectionModel(), self.selectionModel().SelectionFlag
+            ends = (self._wall.index(one) for one in run)
+            model.select(QItemSelection(*ends), flag.ClearAndSelect)
+        elif QApplication.keyboardModifiers() == Qt.KeyboardModifier.NoModifier:
+            self.opened.emit(index.data(Qt.ItemDataRole.UserRole))
+
+    def _action(self, event: Any) -> str:
+        return (
+            pressed(event, WALL)
+            or pressed(event, REVIEW)
+            or ("undo" if pressed(event, PANEL) == "undo" else "")
+        )
+
+    def event(self, event: Any) -> bool:
+        """Take our keys before napari's shortcuts, and notice when the wall is seen."""
+        if event.type() == QEvent.Type.ShortcutOverride and self._action(event):
+            event.accept()
+            return True
+        if event.type() in (QEvent.Type.Show, QEvent.Type.Resize):
+            self.seen.emit()
+        return bool(super().event(event))
+
+    def keyPressEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Decide about what is marked; arrows, Ctrl+A and the like are Qt's."""
+        action, index = self._action(event), self.currentIndex()
+        if action == "open" and index.isValid() and self._wall.run_of(index.row()) is None:
+            self.opened.emit(index.data(Qt.ItemDataRole.UserRole))
+        elif action not in ("", "all", "open"):
+            self.asked.emit(action)
+        else:
+            super().keyPressEvent(event)

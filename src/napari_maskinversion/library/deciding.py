@@ -1,0 +1,125 @@
+"""Decisions about regions of a library: they go to the files of their images, as all decisions do.
+
+The library knows no outlines, only numbers and boxes: a later review matches a decision by these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import InputError
+from ..base.identity import ImageIdentity, Position, RegionIdentity, RegionKey, identify_image
+from ..base.reading import is_address
+from ..images.opening import open_image
+from ..review.decisions import Decision, Step, Suggestion
+from ..review.review import Review
+from ..review.together import Decided, ImageStep, Verdict, each_image
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .library import Library
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a library knows of the run of its regions."""
+
+    space: dict[str, Any]
+
+    def provenance(self) -> dict[str, Any]:
+        model = {"name": self.space["model"], "fingerprint": self.space["space"].partition("/")[0]}
+        empty = dict.fromkeys(("config", "vocabulary", "window"))
+        return {"software": {}, "model": model, **empty}
+
+
+def decide_steps(library: Library, ids: Sequence[int], verdict: Verdict) -> Iterator[ImageStep]:
+    """Decide about regions, image by image, in the images' files and then in the library."""
+
+    def decide(_: str, own: Review, rows: Sequence[Any]) -> Step:
+        decisions = verdict.decisions({key_of(row): _suggestion(row) for row in rows})
+        return own.decide(*decisions) if decisions else ()
+
+    return _each(library, ids, decide)
+
+
+def take_back_steps(library: Library, ids: Sequence[int], decided: Decided) -> Iterator[ImageStep]:
+    """Take back what `decide_steps` did about these regions."""
+
+    def take_back(name: str, own: Review, _: Sequence[Any]) -> Step:
+        return own.take_back(decided.steps.get(name, ()))
+
+    return _each(library, ids, take_back)
+
+
+def position_of(plane: str) -> Position:
+    """Return a plane as results have it."""
+    pairs = (part.partition("=") for part in plane.split(",") if part)
+    return tuple((axis, int(at)) for axis, _, at in pairs)
+
+
+def names_of(rows: pd.DataFrame) -> pd.Series[str]:
+    """Return what to call the image of each row: one of several in a file has a number."""
+    names: pd.Series[str] = rows["image"].where(
+        rows["series"] == 0, rows["image"] + " (" + rows["series"].astype(str) + ")"
+    )
+    return names
+
+
+def key_of(row: Any) -> RegionKey:
+    """Return what results call a region of a library."""
+    return RegionKey(int(row.region), position_of(row.plane))
+
+
+def _each(
+    library: Library,
+    ids: Sequence[int],
+    decide: Callable[[str, Review, Sequence[Any]], Step],
+) -> Iterator[ImageStep]:
+    table, spaces = library.rows(ids=ids), library.info()["spaces"]
+    parts = {str(name): rows for name, rows in table.groupby(names_of(table), sort=False)}
+
+    def work(name: str) -> Step:
+        rows: list[Any] = list(parts[name].itertuples())
+        regions = [
+            RegionIdentity(key_of(row), "", (row.y0, row.x0, row.y1, row.x1)) for row in rows
+        ]
+        image, info = _identified(library, rows[0].id), _Known(spaces[rows[0].space])
+        with Review(image, regions, info, file=Path(rows[0].image)) as own:
+            step = decide(name, own, rows)
+            states = [_state(row, own.decisions.get(key_of(row))) for row in rows]
+        library.note(image.content, states)
+        return step
+
+    return each_image(parts, work)
+
+
+def _identified(library: Library, id: int) -> ImageIdentity:
+    path, series, name, content = library.image_of(int(id))
+    if not path or is_address(path):
+        raise InputError("it is not known where this image is on this computer")
+    with open_image(Path(path), series) as stack:
+        image = identify_image(name, stack.levels[0])
+    if image.content != content:
+        raise InputError("the image has changed since its regions were added")
+    return image
+
+
+def _state(row: Any, decision: Decision | None) -> dict[str, Any]:
+    """Return what a row is by now, as `rows_of` has it."""
+    state = {name: getattr(row, name) for name in ("plane", "region", "y0", "x0", "y1", "x1")}
+    if decision is None:
+        return {**state, "label": row.suggestion, "decision": "undecided", "date": row.date}
+    label = decision.label or ("" if decision.status == "rejected" else row.suggestion)
+    return {**state, "label": label, "decision": decision.status, "date": decision.time}
+
+
+def _suggestion(row: Any) -> Suggestion | None:
+    if not row.suggestion:
+        return None
+    nan = float("nan")
+    sure = nan if row.confidence is None else float(row.confidence)
+    return Suggestion(label=row.suggestion, rank=1, similarity=nan, score=sure)

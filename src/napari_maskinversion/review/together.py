@@ -1,0 +1,68 @@
+"""Decisions about regions of many images: those of an image are saved in one step, or not at all.
+
+Between two images nothing is half done: what was saved stays after a crash, and can be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..base.errors import InUseError, MaskInversionError
+from ..base.identity import RegionKey
+from ..language.labels.vocabulary import NONE_OF_THESE
+from .decisions import Decision, Status, Step, Suggestion
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Verdict:
+    """What somebody decided about several regions at once."""
+
+    regions: Mapping[str, Sequence[RegionKey]]  # By image
+    status: Status
+    label: str = ""  # Of accepted ones; "" for what is suggested for each
+
+    def decisions(self, suggestions: Mapping[RegionKey, Suggestion | None]) -> list[Decision]:
+        """Return the decisions about regions; one without a suggestion to accept is left out."""
+        made = []
+        for key, suggestion in suggestions.items():
+            label = ""
+            if self.status == "accepted":
+                label = self.label or ("" if suggestion is None else suggestion.label)
+                if label in ("", NONE_OF_THESE):
+                    continue
+                if suggestion is not None and suggestion.label != label:
+                    suggestion = None
+            made.append(
+                Decision(region=key, status=self.status, label=label, suggestion=suggestion)
+            )
+        return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What was decided in several images at once."""
+
+    steps: Mapping[str, Step] = field(default_factory=dict)  # By image
+    problems: Mapping[str, str] = field(default_factory=dict)  # Why images were left out, by name
+    stopped: bool = False  # by the user, before the last image
+    word: str = ""  # That was accepted
+
+    @property
+    def count(self) -> int:
+        """How many regions were decided."""
+        return sum(map(len, self.steps.values()))
+
+
+ImageStep = tuple[str, Step, str]  # An image, what was decided, why it was left out
+
+
+def each_image(names: Iterable[str], decide: Callable[[str], Step]) -> Iterator[ImageStep]:
+    """Decide in one image after the other; one that cannot be decided about stops none."""
+    for name in names:
+        try:
+            yield name, decide(name), ""
+        except InUseError:
+            yield name, (), "its decisions are open in another window or program"
+        except (MaskInversionError, OSError) as error:
+            yield name, (), " ".join(str(error).split())

@@ -1,0 +1,217 @@
+"""The gallery: a wall of regions, in order, and one decision about all that are marked."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from qtpy.QtCore import QItemSelection, Qt
+
+from napari_maskinversion._napari.explore.gallery import IMAGE, LIBRARY, PROJECT, Gallery
+from napari_maskinversion._napari.explore.gallery_model import SORTS, arranged
+from napari_maskinversion._napari.explore.region_sources import RegionTable
+from napari_maskinversion.library.library import Library
+from tests._napari.images.conftest import (  # noqa: F401 - fixtures
+    WAIT,
+    computed,
+    computed_once,
+    decided,
+    one_model,
+    panel,
+    settled,
+)
+from tests.library.made import bundle, write_image
+
+
+def frame_of(suggestions, confidences, decisions=(), labels=()):
+    count = len(suggestions)
+    return pd.DataFrame(
+        {
+            "image": "",
+            "region": np.arange(1, count + 1),
+            "position": [()] * count,
+            "suggestion": suggestions,
+            "confidence": confidences,
+            "doubtful": False,
+            "decision": [*decisions, *["undecided"] * (count - len(decisions))],
+            "label": [*labels, *[""] * (count - len(labels))],
+        }
+    )
+
+
+def test_regions_stand_by_word_the_largest_run_first_and_the_least_certain_first():
+    frame = frame_of(
+        ["cat", "dog", "dog", "cat", "dog", "frog"],
+        [0.9, 0.8, 0.3, 0.2, np.nan, 0.5],
+        ["accepted"],
+        ["dog"],
+    )
+    order, runs = arranged(frame)
+    assert order.tolist() == [4, 2, 1, 0, 3, 5]
+    assert [(begin, word, count) for begin, word, count in runs if word == "dog"] == [(0, "dog", 4)]
+    order, runs = arranged(frame, SORTS[2], "undecided")
+    assert (order.tolist(), runs) == ([1, 5, 2, 3, 4], [])
+
+
+def test_nothing_to_show_has_no_runs():
+    order, runs = arranged(frame_of(["cat"], [0.5]), shown="accepted")
+    assert (len(order), runs) == (0, [])
+
+
+def opened(qtbot, gallery, source):
+    """Open the gallery on a source, and wait for its regions."""
+    gallery.source.setCurrentText(source)
+    gallery.open()
+    qtbot.waitUntil(lambda: not gallery.loader.busy, timeout=WAIT)
+    return gallery
+
+
+def mark(gallery, *rows):
+    """Mark regions as clicks with Ctrl do."""
+    model, selection = gallery.model, gallery.wall.selectionModel()
+    selection.clearSelection()
+    for item in range(model.rowCount()):
+        if model.index(item).data(Qt.ItemDataRole.UserRole) in rows:
+            index = model.index(item)
+            selection.select(QItemSelection(index, index), selection.SelectionFlag.Select)
+
+
+def states(gallery):
+    frame = gallery.model.table.frame
+    return list(frame[["decision", "label"]].itertuples(index=False, name=None))
+
+
+def test_one_key_decides_about_regions_of_all_images_and_one_takes_it_back(
+    qtbot,
+    panel,  # noqa: F811
+    computed,  # noqa: F811
+):
+    gallery = opened(qtbot, panel.gallery, PROJECT)
+    assert set(gallery.model.table.frame["image"]) == {"cell-1.png", "cell-2.png"}
+    total = len(gallery.model.table.frame)
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    assert len(gallery.wall.marked) == total
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_2)  # the second word, in one step
+    settled(qtbot, panel)
+    assert states(gallery) == [("accepted", "dog")] * total
+    assert sum(decided(computed)) == total
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_R)
+    settled(qtbot, panel)
+    assert {one for one, _ in states(gallery)} == {"rejected"}
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    settled(qtbot, panel)
+    qtbot.waitUntil(lambda: states(gallery) == [("accepted", "dog")] * total, timeout=WAIT)
+    gallery.buttons["undo"].click()
+    settled(qtbot, panel)
+    qtbot.waitUntil(lambda: states(gallery) == [("undecided", "")] * total, timeout=WAIT)
+    assert decided(computed) == [0, 0]
+    assert not gallery.buttons["undo"].isEnabled()
+
+
+def test_the_image_whose_review_is_open_is_decided_there(qtbot, panel, computed):  # noqa: F811
+    gallery = opened(qtbot, panel.gallery, IMAGE)
+    assert len(gallery.model.table.frame) == len(panel.session.results) == 1
+    mark(gallery, 0)
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_R)  # opens the review
+    qtbot.waitUntil(lambda: panel.session.decided == 1, timeout=WAIT)
+    assert states(gallery) == [("rejected", "")]
+    opened(qtbot, gallery, PROJECT)
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_1)
+    settled(qtbot, panel)
+    decisions = panel.review.state.review.decisions
+    assert set(decisions.accepted().values()) == {"car"}
+    gallery.undo()
+    settled(qtbot, panel)
+    assert [one.status for one in decisions.values()] == ["rejected"]
+    panel.review.act("undo")
+    qtbot.waitUntil(lambda: {one for one, _ in states(gallery)} == {"undecided"}, timeout=WAIT)
+
+
+def test_a_click_opens_the_region_on_its_image(qtbot, panel, computed):  # noqa: F811
+    gallery = opened(qtbot, panel.gallery, PROJECT)
+    frame = gallery.model.table.frame
+    row = int(np.flatnonzero(frame["image"] == "cell-2.png")[-1])
+    gallery.wall.opened.emit(row)
+    qtbot.waitUntil(lambda: panel.session.project.current == "cell-2.png", timeout=WAIT)
+    shown = panel.session.results.regions[panel.session.row]
+    assert (shown.id, panel.session.picked) == (frame["region"][row], True)
+
+
+def test_regions_of_a_library_are_decided_and_taken_back(qtbot, section_of, tmp_path):
+    library = Library.new(tmp_path / "library")
+    for seed in (0, 1):
+        library.add(bundle(4, seed), image=write_image(tmp_path, seed))
+    gallery = section_of
+    gallery._session.library = library
+    opened(qtbot, gallery, LIBRARY)
+    mark(gallery, 1, 6)
+    gallery.decide("accepted", "dust")
+    qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    assert [at for at, one in enumerate(states(gallery)) if one == ("accepted", "dust")] == [1, 6]
+    assert list(library.rows(decision="accepted")["label"]) == ["dust"] * 2
+    gallery.undo()
+    qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    assert {one for one, _ in states(gallery)} == {"undecided"}
+    assert not len(library.rows(decision="accepted"))
+
+
+@pytest.fixture
+def section_of(shared, qtbot):
+    """The gallery by itself."""
+    gallery = Gallery(shared)
+    qtbot.addWidget(gallery)
+    gallery.follow()
+    yield gallery
+    gallery.stop()
+
+
+def made_table(count, read):
+    """A table of regions with words that take turns; it notes the rows whose picture is read."""
+    rng = np.random.default_rng(0)
+    frame = frame_of(np.array(["cat", "dog", "frog"])[rng.integers(0, 3, count)], rng.random(count))
+
+    def cut(rows):
+        for row in rows:
+            read.append(row)
+            yield row, np.full((96, 96, 4), row % 255, np.uint8)
+
+    return RegionTable(frame=frame, words=("cat", "dog"), cut=cut, embed=lambda rows: rows)
+
+
+def test_only_pictures_in_view_are_read(qtbot, section_of):
+    gallery, read = section_of, []
+    gallery.resize(900, 500)
+    gallery.show()
+    gallery._show(made_table(100_000, read))
+    qtbot.waitUntil(lambda: len(read) > 0 and not gallery.pictures.busy, timeout=WAIT)
+    seen = len(read)
+    first, last = gallery.wall.items_in_view
+    assert set(gallery.model.rows(first, last).tolist()) <= set(read)
+    assert seen < 200
+    bar = gallery.wall.verticalScrollBar()
+    bar.setValue(bar.maximum() // 2)
+    qtbot.waitUntil(lambda: len(read) > seen and not gallery.pictures.busy, timeout=WAIT)
+    assert len(read) < 2 * 200
+    first, last = gallery.wall.items_in_view
+    assert not gallery.model.without_picture(first, last)
+
+
+def test_a_click_on_a_heading_marks_its_run(qtbot, section_of):
+    gallery = section_of
+    gallery.resize(900, 500)
+    gallery.show()
+    gallery._show(made_table(50, []))
+    word, count = gallery.model.heading(0)
+    place = gallery.wall.visualRect(gallery.model.index(0)).center()
+    qtbot.mouseClick(gallery.wall.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    marked = gallery.wall.marked
+    assert len(marked) == count
+    assert set(gallery.model.table.frame["suggestion"].iloc[marked]) == {word}
+    assert f"{count} marked" in gallery.about.text()
+
+
+def test_nothing_marked_or_nothing_there_is_said(qtbot, section_of, messages):
+    gallery = opened(qtbot, section_of, PROJECT)
+    assert "No project is open" in gallery.about.text()
+    gallery._show(made_table(3, []))
+    gallery.act("reject")
+    assert "Mark regions first" in messages[-1]

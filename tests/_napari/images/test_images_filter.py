@@ -1,0 +1,79 @@
+"""Only images that fit are listed, and gone to."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from napari_maskinversion._napari.images.images_filter import images_filter
+from napari_maskinversion.batch.decided import Summary
+
+from .conftest import WAIT, review
+
+CATS = Summary(regions=12, decided=2, flagged=3, suggested=True, words=frozenset({"cat", "dog"}))
+EMPTY = Summary(regions=0)
+UNKNOWN = Summary()
+
+
+@pytest.mark.parametrize(
+    ("text", "fitting"),
+    [
+        ("cat", [CATS]),
+        ("  CA ", [CATS]),
+        ("frog", []),
+        ("nothing found", [EMPTY]),
+        ("doubtful", [CATS]),
+        ("undecided", [CATS]),
+        ("> 10 regions", [CATS]),
+        (">12", []),
+        (">= 12", [CATS]),
+        ("<5 regions", [EMPTY]),
+        ("0", [EMPTY]),
+        ("= 12 regions", [CATS]),
+    ],
+)
+def test_what_a_text_means(text, fitting):
+    fits = images_filter(text)
+    assert [one for one in (CATS, EMPTY, UNKNOWN) if fits(one)] == fitting
+
+
+def test_without_a_text_all_images_are_listed():
+    assert images_filter("") is images_filter("All ") is None
+
+
+@given(st.text(max_size=20), st.integers(0, 99))
+def test_any_text_can_be_typed(text, count):
+    fits = images_filter(text)
+    assert fits is None or fits(Summary(regions=count)) in (True, False)
+
+
+def test_the_list_hides_the_others_and_next_passes_them(qtbot, panel, computed):
+    part, session = panel.images.part, panel.session
+    panel.show()
+    panel.tabs.show_tab("images")
+    part.filter.setEditText("> 1 regions")
+    qtbot.waitUntil(lambda: part.fitting.text() == "1 of 3 images", timeout=WAIT)
+    assert [part.shows(name) for name in session.project.names] == [False, True, False]
+    panel.images.move(1)
+    qtbot.waitUntil(lambda: session.project.current == "cell-2.png", timeout=WAIT)
+    panel.images.move(1)  # there is no other one
+    assert session.project.opening == ""
+    part.filter.setEditText("nothing found")
+    qtbot.waitUntil(lambda: part.fitting.text() == "1 of 3 images", timeout=WAIT)
+    assert part.shows("cell-3.png")
+    part.filter.setEditText("all")
+    assert all(map(part.shows, session.project.names))
+
+
+def test_a_review_is_of_one_word_or_of_what_is_doubtful(qtbot, panel, computed):
+    state, show = review(qtbot, panel), panel.review.part.form["show"]
+    words = [one.suggestion for one in state.results.regions]
+    other = next(word for word in ("car", "dog") if word != words[0])
+    show.setCurrentText(f"undecided: {other}")
+    assert len(state.queue) == words.count(other)
+    assert panel.review.part.options.show == "undecided"  # no word is kept for other images
+    show.setCurrentText(f"undecided: {words[0]}")
+    assert len(state.queue) == words.count(words[0])
+    show.setCurrentText("doubtful")
+    assert len(state.queue) == sum(one.flagged for one in state.results.regions)
+    show.setCurrentText("nothing found")
+    assert len(state.queue) == 0

@@ -1,0 +1,92 @@
+"""Decisions about regions of a library are those of their images, and can be taken back."""
+
+import pytest
+
+from napari_maskinversion.base.identity import RegionKey
+from napari_maskinversion.library.deciding import decide_steps, take_back_steps
+from napari_maskinversion.library.library import Library
+from napari_maskinversion.review.decisions import Decision
+from napari_maskinversion.review.reporting import identities_of, image_of
+from napari_maskinversion.review.review import Review
+from napari_maskinversion.review.together import Decided, Verdict
+
+from .made import bundle, write_image
+
+
+@pytest.fixture
+def library(tmp_path):
+    """Four regions of each of two images, whose files are there."""
+    library = Library.new(tmp_path / "library")
+    for seed in (0, 1):
+        library.add(bundle(4, seed), image=write_image(tmp_path, seed))
+    return library
+
+
+def decide(library, ids, **verdict):
+    steps = list(decide_steps(library, ids, Verdict(regions={}, **verdict)))
+    return Decided(
+        steps={name: step for name, step, _ in steps if step},
+        problems={name: problem for name, _, problem in steps if problem},
+    )
+
+
+def states(library):
+    return [tuple(one) for one in library.rows()[["decision", "label"]].itertuples(index=False)]
+
+
+def reviewing(folder, seed=0):
+    made = bundle(4, seed)
+    return Review(
+        image_of(made), identities_of(made), made.results.info, file=folder / f"image-{seed}.png"
+    )
+
+
+def test_a_decision_about_several_images_is_found_by_their_reviews(library, tmp_path):
+    before = states(library)
+    ids = library.rows()["id"].iloc[[0, 2, 5]].tolist()
+    decided = decide(library, ids, status="accepted", label="dust")
+    assert decided.count == 3
+    assert [at for at, one in enumerate(states(library)) if one == ("accepted", "dust")] == [
+        0,
+        2,
+        5,
+    ]
+    with reviewing(tmp_path) as own:
+        assert own.decisions.accepted() == {RegionKey(1): "dust", RegionKey(3): "dust"}
+        assert not own.restored.changed
+        assert own.decisions.undoable == 1
+    list(take_back_steps(library, ids, decided))
+    assert states(library) == before
+    with reviewing(tmp_path) as own:
+        assert not own.decisions
+
+
+def test_what_was_decided_since_in_a_review_stays(library, tmp_path):
+    ids = library.rows()["id"].iloc[:2].tolist()
+    decided = decide(library, ids, status="rejected")
+    with reviewing(tmp_path) as own:
+        own.decide(Decision(region=RegionKey(2), status="accepted", label="own word"))
+    list(take_back_steps(library, ids, decided))
+    with reviewing(tmp_path) as own:
+        assert dict(own.decisions.accepted()) == {RegionKey(2): "own word"}
+        assert RegionKey(1) not in own.decisions
+    assert states(library)[:2] == [("undecided", "red cell"), ("accepted", "own word")]
+
+
+def test_accepting_takes_what_is_suggested_for_each(library):
+    decide(library, library.rows()["id"].iloc[:2].tolist(), status="accepted")
+    assert states(library)[:2] == [("accepted", "red cell"), ("accepted", "white cell")]
+
+
+def test_an_image_that_is_gone_or_open_elsewhere_is_left_out_with_its_reason(library, tmp_path):
+    ids = library.rows()["id"].iloc[[0, 4]].tolist()
+    with reviewing(tmp_path, 1):
+        (problem,) = decide(library, ids, status="skipped").problems.values()
+        assert "open in another window" in problem
+    (tmp_path / "image-0.png").unlink()
+    decided = decide(library, ids, status="accepted", label="dust")
+    assert "image-0.png" in next(iter(decided.problems))
+    assert [one[0] for one in states(library)] == [
+        *("skipped", "undecided", "undecided", "undecided"),
+        *("accepted", "undecided", "undecided", "undecided"),
+    ]
