@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.nn.functional import interpolate
 from transformers import CLIPTokenizerFast, Sam3ImageProcessor, Sam3Model, Sam3Processor
 
 from napari_maskinversion import find_regions
@@ -62,19 +63,15 @@ def test_regions_and_scores_are_those_of_transformers(folder, square):
         answer = Sam3Model.from_pretrained(folder).eval()(
             **{name: inputs[name] for name in ("pixel_values", "input_ids", "attention_mask")}
         )
-    (expected,) = processor.post_process_instance_segmentation(
-        answer, threshold=0.0, target_sizes=[(SIDE3, SIDE3)]
-    )
-    theirs = {
-        round(float(score), 4): mask.numpy() > 0
-        for score, mask in zip(expected["scores"], expected["masks"], strict=True)
-        if mask.any()
-    }
+    # Its post-processing enlarges probabilities, which moves outlines by a part of a pixel.
+    masks = interpolate(answer.pred_masks, (SIDE3, SIDE3), mode="bilinear")[0].numpy() > 0
+    scores = (answer.pred_logits.sigmoid() * answer.presence_logits.sigmoid())[0].tolist()
+    theirs = {round(s, 4): mask for s, mask in zip(scores, masks, strict=True) if mask.any()}
     ours = {round(one.scores[0], 4): full(one.region(), (SIDE3, SIDE3)) for one in found}
     assert ours.keys() == theirs.keys()
     assert ours
     for score, mask in ours.items():
-        assert (mask == theirs[score]).mean() > 0.95  # they enlarge probabilities
+        assert (mask == theirs[score]).mean() > 0.999
 
 
 def test_find_keeps_every_region_that_sam_3_found_for_the_words(folder, square):
