@@ -97,6 +97,11 @@ def test_a_lasso_and_clicks_select_regions_everywhere_and_the_table_shows_where_
     np.testing.assert_allclose(pixels_of(view, points[:1]) - before, [[30, 10]], atol=0.1)
     qtbot.mouseClick(view.whole, _LEFT)
     np.testing.assert_allclose(pixels_of(view, points[:1]), before, atol=0.1)
+    # Only what is inside of a triangle, not of its box.
+    wide, high = view.canvas.width(), view.canvas.height()
+    drag(qtbot, view.canvas, [(0, 0), (wide, 0), (0, high)], _SHIFT)
+    x, y = pixels_of(view, points).T
+    assert session.rows == tuple(np.flatnonzero(x / wide + y / high < 1))
     drag(qtbot, view.canvas, pixels_of(view, points[45:46]))
     assert (session.rows, session.row, session.picked) == ((45,), 45, True)
     assert not panel.canvas.further.visible

@@ -218,6 +218,14 @@ def test_a_geojson_without_crs_is_longitude_and_latitude_and_keeps_its_attribute
     assert [one.values for one in saved.items] == [{"height_m": 6.5}, {"height_m": 9.0}]
 
 
+def test_regions_of_a_mask_in_colours_keep_them(panel):
+    image = panel.viewer.add_image(np.zeros((60, 80)), name="picture")
+    layer = panel.press(FIELD / "masks-in-colours/mask.png", image)
+    colours = [one for one in layer.features["source_id"] if one]
+    assert len(colours) == len(np.unique(layer.data)) - 1
+    assert {len(one.removeprefix("#")) for one in colours} == {6}
+
+
 @pytest.mark.parametrize("write", [write_coco, write_geojson, write_label_maps])
 def test_an_image_of_another_size_is_told(panel, tmp_path, messages, write):
     suffix = {write_coco: ".json", write_geojson: ".geojson", write_label_maps: ".tif"}[write]

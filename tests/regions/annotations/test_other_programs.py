@@ -2,11 +2,16 @@
 
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
 
-from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.regions.annotations.reading import is_annotations, read_annotations
+from napari_maskinversion.base.errors import InputError, NoRegionsError, NotListedError
+from napari_maskinversion.regions.annotations.reading import (
+    is_annotations,
+    open_annotations,
+    read_annotations,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +40,18 @@ def test_the_refusal_names_the_program_and_what_to_export(tmp_path, name, conten
     assert is_annotations(tmp_path / name)
     with pytest.raises(InputError, match=f"{name} is .*{reason}"):
         read_annotations(tmp_path / name, (9, 9))
+
+
+@pytest.mark.parametrize(
+    "name", ["via/shapes.json", "label-studio-json/json.json", "create-ml/now.json"]
+)
+def test_one_file_is_read_for_many_images(name):
+    file = open_annotations(Path(__file__).parents[2] / "field" / name)
+    assert len(file.read((60, 80), image="photo.png").items)
+    with pytest.raises(NoRegionsError, match="contains no region of other.png"):
+        file.read((60, 80), image="other.png")
+    with pytest.raises(NotListedError, match="none of them is called third.png"):
+        file.read((60, 80), image="third.png")
 
 
 def test_a_zip_file_of_several_files_is_to_be_unpacked(tmp_path):

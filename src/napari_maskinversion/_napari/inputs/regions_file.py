@@ -213,7 +213,13 @@ def _label_image(path: Path, target: Target) -> Annotations:
         for region in plane.regions:
             label, score = names.regions.get((plane.position, region.id), ("", None))
             items.append(
-                Annotation(region=region, label=label, score=score, position=plane.position)
+                Annotation(
+                    region=region,
+                    label=label,
+                    score=score,
+                    position=plane.position,
+                    source_id=region.source_id,
+                )
             )
     return Annotations(shape=target.plane, items=tuple(items), notes=tuple(notes))
 

@@ -40,9 +40,8 @@ def is_via(page: Any) -> bool:
     return isinstance(first, dict) and {"filename", "regions"} <= first.keys()
 
 
-def parse_via(page: Any, path: Path, image: ImageReference) -> Parsed:
+def parse_via(images: list[_ViaImage], path: Path, image: ImageReference) -> Parsed:
     """Return the regions of an image; one of their attributes is the name."""
-    images = [_ViaImage.of(one) for one in page.get("_via_img_metadata", page).values()]
     listed = [ListedImage(key=at, name=one.filename or "") for at, one in enumerate(images)]
     (chosen,) = choose_images(listed, path, image)
     regions, objects = images[chosen.key].regions or [], []
@@ -108,9 +107,8 @@ def is_create_ml(page: Any) -> bool:
     return first.image is not None and first.annotations is not None
 
 
-def parse_create_ml(page: Any, path: Path, image: ImageReference) -> Parsed:
+def parse_create_ml(entries: list[_Boxes], path: Path, image: ImageReference) -> Parsed:
     """Return the boxes of an image."""
-    entries = [_Boxes.of(one) for one in page]
     listed = [ListedImage(key=at, name=one.image or "") for at, one in enumerate(entries)]
     (chosen,) = choose_images(listed, path, image)
     objects = [
@@ -155,20 +153,27 @@ def is_label_studio(page: Any) -> bool:
     return {"data", "annotations"} <= keys or {"annotation_id", "annotator"} <= keys
 
 
-def parse_label_studio(page: Any, path: Path, image: ImageReference) -> Parsed:
-    """Return the shapes of an image; results of one id are one region."""
-    tasks = [_Task.of(one) for one in (page if isinstance(page, list) else [page])]
-    listed, notes = [], []
-    for at, task in enumerate(tasks):
+def _listed_tasks(page: Any, _: Path) -> list[tuple[_Task, ListedImage]]:
+    listed = []
+    for at, one in enumerate(page if isinstance(page, list) else [page]):
+        task = _Task.of(one)
         about = (task.model_extra if task.data is None else task.data) or {}
         names = (about.get(key) for key in ("image", *about))
         name = next((one for one in names if isinstance(one, str)), "")
         sizes = (whole_size(r.original_height, r.original_width) for r in task.results("", []))
-        listed.append(ListedImage(key=at, name=name, size=next(sizes, None)))
-    (chosen,) = choose_images(listed, path, image)
+        listed.append((task, ListedImage(key=at, name=name, size=next(sizes, None))))
+    return listed
+
+
+def parse_label_studio(
+    tasks: list[tuple[_Task, ListedImage]], path: Path, image: ImageReference
+) -> Parsed:
+    """Return the shapes of an image; results of one id are one region."""
+    (chosen,) = choose_images([one for _, one in tasks], path, image)
     where = f"{path}, {chosen.name}"
+    notes: list[str] = []
     regions: dict[Any, tuple[_Result, dict[str, Any]]] = {}
-    for at, one in enumerate(tasks[chosen.key].results(where, notes)):
+    for at, one in enumerate(tasks[chosen.key][0].results(where, notes)):
         _, members = regions.setdefault(f"#{at}" if one.id is None else one.id, (one, {}))
         members.update((one.model_extra if one.value is None else one.value) or {})
     objects = []
@@ -219,6 +224,9 @@ VIA: Final = AnnotationFormat(
     load=read_json,
     matches=is_via,
     parse=parse_via,
+    prepare=lambda page, _: [
+        _ViaImage.of(one) for one in page.get("_via_img_metadata", page).values()
+    ],
 )
 CREATE_ML: Final = AnnotationFormat(
     name="Create ML",
@@ -228,6 +236,7 @@ CREATE_ML: Final = AnnotationFormat(
     load=read_json,
     matches=is_create_ml,
     parse=parse_create_ml,
+    prepare=lambda page, _: [_Boxes.of(one) for one in page],
 )
 LABEL_STUDIO: Final = AnnotationFormat(
     name="Label Studio",
@@ -237,4 +246,5 @@ LABEL_STUDIO: Final = AnnotationFormat(
     load=read_json,
     matches=is_label_studio,
     parse=parse_label_studio,
+    prepare=_listed_tasks,
 )
