@@ -62,7 +62,17 @@ def test_the_package_imports_what_it_declares_and_nothing_else():
 
 def test_what_an_import_needs_is_always_installed():
     """Only what a command asks for by name is an extra."""
-    extras = ("batch", "bench", "bioio", "captioning", "diffusion", "map", "spatial", "tokenizers")
+    extras = [
+        "batch",
+        "bench",
+        "bioio",
+        "captioning",
+        "diffusion",
+        "map",
+        "sam2",
+        "spatial",
+        "tokenizers",
+    ]
     optional = declared(*(EXTRAS[name] for name in extras)) - UNNAMED.keys()
     always = declared(PROJECT["dependencies"])
     assert not optional & always

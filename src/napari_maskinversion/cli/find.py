@@ -20,7 +20,7 @@ from ..language.ranking.ranking import (
     find,
 )
 from ..pipeline.job import Job, open_job, open_plane
-from ..regions.sam.checkpoints import CHECKPOINTS, file_or_checkpoint, on_disk
+from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint, on_disk
 from ..results.export.archive import open_archive
 from ..results.settings import RunSettings
 from .console import ProgressBar, following, print_table, say
@@ -39,6 +39,7 @@ from .running import embedded, fetch_sam, load, say_unfinished
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
     from ..pipeline.finding import FloatArray
+    from ..regions.sam.sam3 import Asked
     from ..regions.sam.segmenter import Segmenter
     from ..results.results import Results
 
@@ -93,8 +94,9 @@ def find_command(
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            help="Without MASKS: the SAM checkpoint that proposes regions, a file or "
-            f"{', '.join(CHECKPOINTS)} (default: one on this machine, else none)."
+            help="Without MASKS: the SAM that proposes regions, a file or folder or "
+            f"{', '.join(CHECKPOINTS)} (default: one on this machine, else none). SAM 3 finds "
+            "them by WORDS alone."
         ),
     ] = None,
     output: Output = _FILES,
@@ -135,17 +137,17 @@ def find_command(
         raise ConfigError("--results and --planes go with MASKS; leave them out.")
     if threshold is not None and math.isnan(threshold):
         raise ConfigError("--threshold must be a number, such as 0.36; got nan.")
-    from ..pipeline.finding import EXAMPLE, WORD, named, propose, words_of
+    from ..pipeline.finding import named, propose, usual_threshold, words_of
 
-    usual = EXAMPLE if masks is None else WORD
-    least = usual if threshold is None else threshold
-    words = None if masks is None else words_of(masks, templates, least)
+    wanted = on_disk(masks) if checkpoint is None else file_or_checkpoint(checkpoint, words=True)
     if not is_written("inversion.alpha"):
         settings = settings.changed({"inversion.alpha": 0.0})
     _held = output.begin(image, like, settings.model)  # until this function returns
     with open_plane(image, settings, say) as job:
         model = load(settings.model, settings.architecture, settings.device)
-        sam = _segmenter(checkpoint, settings.device)
+        sam = _proposer(wanted, settings.device, masks)
+        least = usual_threshold(masks, sam) if threshold is None else threshold
+        words = None if masks is None else words_of(masks, templates, least)
         with following(_show) as bar:
             bar.show(STARTING)
             if masks is not None:
@@ -184,14 +186,16 @@ def _show(bar: ProgressBar, news: Any) -> None:
         bar.say_note(getattr(news, "note", ""))
 
 
-def _segmenter(checkpoint: str | None, device: str) -> Segmenter | None:
-    """Load the checkpoint that was named, or one on this machine; None without any."""
-    wanted = on_disk() if checkpoint is None else file_or_checkpoint(checkpoint)
+def _proposer(
+    wanted: Path | CheckpointSpec | None, device: str, words: str | None
+) -> Segmenter | Asked | None:
+    """Load the SAM that was named, or one on this machine; None without any."""
     if wanted is None:
         return None
-    from ..regions.sam.segmenter import load_segmenter
+    from ..regions.sam.sam3 import load_proposer
 
-    return load_segmenter(wanted if isinstance(wanted, Path) else fetch_sam(wanted), device)
+    path = wanted if isinstance(wanted, Path) else fetch_sam(wanted)
+    return load_proposer(path, device).asked(words)
 
 
 def _example(model: Backbone, job: Job, image: Path, like: Path) -> FloatArray:

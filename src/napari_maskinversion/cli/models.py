@@ -114,10 +114,9 @@ def fetch_command(
     name: Annotated[str, typer.Argument(help="Model name, or that of a SAM checkpoint (vit_b).")],
 ) -> None:
     """Download a model's weights. After Ctrl-C the next fetch continues."""
-    from ..regions.sam.checkpoints import CHECKPOINTS
+    from ..regions.sam.checkpoints import get_checkpoint, is_checkpoint
 
-    sam = CHECKPOINTS.get(name.lower())
-    path = fetch_model(name) if sam is None else fetch_sam(sam)
+    path = fetch_sam(get_checkpoint(name)) if is_checkpoint(name) else fetch_model(name)
     echo(f"{name} is at {path}")
 
 

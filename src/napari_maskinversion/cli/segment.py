@@ -91,8 +91,9 @@ def segment_command(
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            help=f"SAM checkpoint: a file, or {', '.join(CHECKPOINTS)}, which is downloaded once. "
-            "Without a checkpoint each box is a region."
+            help="SAM checkpoint: a file, a folder of SAM 2, or one of "
+            f"{', '.join(CHECKPOINTS)}, which is downloaded once. Without a checkpoint each box "
+            "is a region."
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Label TIFF to write.")] = Path("regions.tif"),

@@ -51,6 +51,7 @@ EXTRAS: Final = {
     "captioning": "captions by CLIPCap",
     "diffusion": "pictures of what an embedding shows",
     "map": "t-SNE on the map of embeddings",
+    "sam2": "SAM 2 and SAM 3",
     "spatial": "GeoPackage, AnnData and SpatialData",
     "tokenizers": "SigLIP and other models with tokenizers of their own",
 }

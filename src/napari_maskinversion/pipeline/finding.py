@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..engine.models.backbone import Backbone
+    from ..regions.sam.sam3 import Asked, Concepts
     from ..regions.sam.segmenter import Segmenter
 
 FloatArray = npt.NDArray[np.float32]
@@ -42,6 +43,7 @@ CROP: Final = "crop"
 PROPOSALS: Final = "Proposals, part"
 WORD: Final = 0.36  # default thresholds; benchmarks/find.py chooses them
 EXAMPLE: Final = 0.6
+ANSWERED: Final = -1.0  # of what SAM 3 found by the words
 _TILE: Final = 1024  # pixels of a part in which regions are proposed
 _OVERLAP: Final = 128  # pixels that neighbours share
 _COARSER: Final = 4  # larger objects are looked for in an image reduced so many times
@@ -77,6 +79,7 @@ class Candidates:
     crops: Results  # In the order of the proposals
     settings: RunSettings
     how: str  # A line about what proposed them
+    asked: bool = False  # Whether they are answers to the words already: none is left out
     embedded: dict[int, RegionResult] = field(default_factory=dict)  # By row, by the run's method
 
     def search(self, model: Backbone, query: FloatArray) -> list[Hit]:
@@ -88,7 +91,7 @@ class Candidates:
         regions = self.task.regions
         similarity = _cosines(self.crops.embeddings, query)
         order = np.argsort(-(similarity + _FIRST * self.clear), kind="stable")
-        best = order[: min(_INVERTED, -(-len(order) // _BEST))]
+        best = order if self.asked else order[: min(_INVERTED, -(-len(order) // _BEST))]
         if self.settings.method.name != CROP:
             self._embed(model, [int(row) for row in best if int(row) not in self.embedded])
             own = np.stack([self.embedded[int(row)].embedding for row in best])
@@ -175,7 +178,7 @@ def find_regions(
     threshold: float | None = None,
     model: Backbone | str | Path | None = None,
     templates: tuple[str, ...] = ("{}",),
-    segmenter: Segmenter | None = None,
+    segmenter: Segmenter | Concepts | None = None,
     settings: RunSettings | None = None,
     on_progress: Callable[[Any], object] | None = None,
     **changes: Any,
@@ -190,13 +193,14 @@ def find_regions(
         Words; or a mask (H, W) of an example in this image; or the embedding (e,) of one in
         another image, made with the same model and method.
     threshold : float, optional
-        Least similarity. Default: 0.36 for words, 0.6 for an example.
+        Least similarity. Default: 0.36 for words (none with SAM 3), 0.6 for an example.
     model : Backbone, str or Path, optional
         Default: that of the settings.
     templates : tuple of str
         Sentences with ``{}`` for the words.
-    segmenter : Segmenter, optional
-        SAM, whose masks are the proposals. Without it, superpixels are merged by the model.
+    segmenter : Segmenter or Concepts, optional
+        SAM, whose masks are the proposals; SAM 3 finds them by the words. Without it, superpixels
+        are merged by the model.
     settings : RunSettings, optional
         How proposals are embedded.
     on_progress : callable, optional
@@ -221,12 +225,13 @@ def find_regions(
     """
     chosen = RunSettings.of(settings, **changes)
     source = as_source(image)
-    usual = WORD if isinstance(query, str) else EXAMPLE
-    least = usual if threshold is None else threshold
+    text = query if isinstance(query, str) else None
+    proposer = None if segmenter is None else segmenter.asked(text)
+    least = usual_threshold(text, proposer) if threshold is None else threshold
     words = words_of(query, templates, least) if isinstance(query, str) else None
     loaded = loaded_model(model, chosen, changes)
     with listening(on_progress):
-        candidates = propose(loaded, source, chosen, segmenter)
+        candidates = propose(loaded, source, chosen, proposer)
         if isinstance(query, str):
             wanted = embed_expression(loaded, query, templates)
         else:
@@ -234,6 +239,13 @@ def find_regions(
         hits = candidates.search(loaded, wanted)
     fitting = candidates.found(hits, least)
     return fitting if words is None else named(fitting, loaded, words)
+
+
+def usual_threshold(words: str | None, proposer: Segmenter | Asked | None) -> float:
+    """Return the least similarity by default."""
+    if words is None:
+        return EXAMPLE
+    return ANSWERED if proposer is not None and proposer.words else WORD
 
 
 def _example(
@@ -262,7 +274,7 @@ def propose(
     model: Backbone,
     source: PlaneSource,
     settings: RunSettings,
-    segmenter: Segmenter | None = None,
+    segmenter: Segmenter | Asked | None = None,
     position: Position = (),
 ) -> Candidates:
     """Propose regions of a plane and embed them."""
@@ -272,17 +284,22 @@ def propose(
     else:
         from ..regions.sam.prompts import AutomaticConfig
 
-        segmented = segmenter.segment_everything(source, AutomaticConfig())
+        # A grid of points in each part takes a minute on a CPU, a word much less.
+        whole = not segmenter.words and segmenter.device.type == "cpu"
+        segmented = segmenter.segment_everything(source, AutomaticConfig(whole=whole))
         masks = (one.region() for one in segmented)
         proposals = [(region, 1.0) for region in masks if region is not None]
         how = f"{segmenter.name} proposed {len(proposals):,} regions."
+    if segmenter is not None and segmenter.words and not proposals:
+        raise InputError(f"{segmenter.name} finds no {segmenter.words!r} in the image.")
     if not proposals:
         raise InputError("Nothing in the image stands out from what is around it.")
     regions = [replace(region, id=number) for number, (region, _) in enumerate(proposals, 1)]
     clear = np.log([value for _, value in proposals]).astype(np.float32)
     task = PlaneTask(source=source, regions=Regions(source.shape, regions), position=position)
     crops = run_planes(model, [task], None, settings.changed({"method": CROP}))
-    return Candidates(task, clear - np.median(clear), crops, settings, how)
+    asked = segmenter is not None and bool(segmenter.words)
+    return Candidates(task, clear - np.median(clear), crops, settings, how, asked)
 
 
 def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region, float]], str]:

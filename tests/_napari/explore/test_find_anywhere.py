@@ -10,6 +10,9 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline import finding
+from napari_maskinversion.regions.sam import sam3
+from napari_maskinversion.regions.sam.checkpoints import sam3_folder
+from tests.regions.sam.tiny import save_sam3
 
 
 @pytest.fixture
@@ -214,3 +217,27 @@ def test_settings_of_drawn_regions_show_only_where_these_are_ranked(widget):
     # There is nothing yet that others could be like; the button says what is missing.
     assert not part.like.isEnabled()
     assert part.like.toolTip().startswith("Suggest words first")
+
+
+def test_sam_3_finds_by_words_where_its_folder_is(qtbot, viewer, dock, monkeypatch):
+    save_sam3(sam3_folder())
+    monkeypatch.setattr(sam3, "_SCORE", 0.0)  # random weights are sure of nothing
+    asked, loaded = [], []
+    real, load = sam3.Asked.segment_everything, sam3.load_proposer
+    monkeypatch.setattr(
+        sam3.Asked,
+        "segment_everything",
+        lambda one, *a: (asked.append(one.words), real(one, *a))[1],
+    )
+    monkeypatch.setattr(sam3, "load_proposer", lambda *a: (loaded.append(1), load(*a))[1])
+    viewer.add_image(np.random.default_rng(1).integers(0, 255, (60, 60, 3), dtype=np.uint8))
+    panel = dock(words="cell")
+    panel.reveal("explore")
+    part = panel.finder
+    part.section.open()
+    panel.model.form.set_values({"inversion.steps": 1})
+    for words in ("cell", "dot", "dot"):
+        search(qtbot, panel, words)
+        assert "sam3 proposed" in part.about.text()
+        assert part.model.rowCount() >= 1
+    assert (asked, loaded) == (["cell", "dot"], [1])

@@ -34,7 +34,7 @@ from napari_maskinversion.regions.sam.prompts import (
     read_points,
 )
 from napari_maskinversion.regions.sam.segmenter import load_segmenter
-from tests.regions.sam.tiny import save_tiny
+from tests.regions.sam.tiny import save_tiny, tiny_sam2
 
 PLACE = {"scale": (2.0, 0.5), "rotate": 30, "translate": (7.0, -3.0)}
 OTHER = {"scale": (0.3, 4.0), "rotate": -75, "translate": (-40.0, 11.0)}
@@ -130,6 +130,20 @@ def test_only_points_of_the_plane_shown_count_and_objects_are_numbered():
     grid = Grid.of(image, view)
     marks = point_marks(points, grid, plane_of(grid, view), view)
     assert [(mark.point, mark.object) for mark in marks] == [((5, 6), 2), ((9, 10), None)]
+
+
+def test_sam_2_is_chosen_by_its_weights_and_named_by_its_folder(panel, part, segment, tmp_path):
+    folder = tmp_path / "my sam 2"
+    tiny_sam2().save_pretrained(folder)
+    part.use_file(folder / "model.safetensors")
+    assert part.checkpoint.currentText() == "my sam 2"
+    panel._viewer.add_shapes([rectangle(10, 20, 60, 70)], name="boxes")
+    assert segment().max() == 1
+    assert panel.segment._objects[0].scores
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[:-100])
+    segment()
+    assert "model.safetensors is damaged or not whole" in part.line.text()
 
 
 def test_layers_that_napari_saves_as_csv_are_read_by_the_command_line(tmp_path):

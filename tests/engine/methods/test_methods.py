@@ -25,6 +25,7 @@ from napari_maskinversion.engine.methods.factory import region_embedder
 from napari_maskinversion.engine.methods.registry import METHODS, Method, list_methods
 from napari_maskinversion.engine.models.loading import wrap_open_clip
 from napari_maskinversion.engine.settings import InversionConfig
+from tests.engine.timm_towers import build
 from tests.engine.tiny import random_clip, snapshot, tiny_clip
 
 SIDE = 64  # eight by eight tokens of eight pixels
@@ -35,6 +36,7 @@ TWO = InversionConfig(steps=2)
 # How many of the last blocks RIS masks and CLIPSurgery adds a path to, by the number of blocks.
 RIS_BLOCKS = {4: 1, 12: 3}
 SURGERY_BLOCKS = {4: 4, 12: 6}
+RES_BLOCKS = {4: [2], 12: [6, 7, 8]}
 
 
 def of_layers(layers):
@@ -253,6 +255,74 @@ def sclip_oracle(model, image, mask):
     return average(model, x, mask)
 
 
+def last_attention_alone(model, image, mask, attention_of):
+    """The last block without residual and MLP."""
+    block = model.clip.visual.transformer.resblocks[-1]
+    queries, keys, values = qkv(block, tokens_before(model, image, -1))
+    return average(model, attend(block, attention_of(queries, keys), values), mask)
+
+
+@torch.no_grad()
+def clearclip_oracle(model, image, mask):
+    return last_attention_alone(model, image, mask, lambda queries, keys: own(queries))
+
+
+def near_keys(keys):
+    """NACLIP's attention; the neighbourhood token by token."""
+    near = torch.zeros(65, 65)
+    for one in range(64):
+        for other in range(64):
+            apart = (one // 8 - other // 8) ** 2 + (one % 8 - other % 8) ** 2
+            near[1 + one, 1 + other] = math.exp(-apart / (2 * 5**2))
+    return torch.stack([torch.softmax(k @ k.T / math.sqrt(k.shape[-1]) + near, -1) for k in keys])
+
+
+@torch.no_grad()
+def naclip_oracle(model, image, mask):
+    return last_attention_alone(model, image, mask, lambda queries, keys: near_keys(keys))
+
+
+@torch.no_grad()
+def resclip_oracle(model, image, mask):
+    """Blocks 7 to 9 of twelve, the third of four, by each head's weights."""
+    blocks = model.clip.visual.transformer.resblocks
+    middle = []
+    for number in RES_BLOCKS[len(blocks)]:
+        queries, keys, _ = qkv(blocks[number], tokens_before(model, image, number))
+        for q, k in zip(queries, keys, strict=True):
+            middle.append(torch.softmax(q @ k.T / math.sqrt(q.shape[-1]), -1))
+    mean = sum(middle) / len(middle)
+    return last_attention_alone(
+        model, image, mask, lambda queries, keys: (near_keys(keys) + mean) / 2
+    )
+
+
+def kept_tokens(seen, mask):
+    """Tokens of a mask that are more like those inside than like those outside, one by one."""
+    inside = [place for place, one in enumerate(mask[4::8, 4::8].reshape(-1)) if one]
+    outside = sorted(set(range(len(seen))) - set(inside))
+    kept = []
+    for token in inside:
+        like = [
+            np.mean([float(F.cosine_similarity(seen[token], seen[o], dim=0)) for o in others])
+            for others in (inside, outside)
+        ]
+        if like[0] - like[1] >= 0.07:
+            kept.append(token)
+    return kept or inside
+
+
+@torch.no_grad()
+def textregion_oracle(model, image, mask):
+    visual = model.clip.visual
+    block = visual.transformer.resblocks[-1]
+    values = qkv(block, tokens_before(model, image, -1))[2][:, 1:]
+    kept = kept_tokens(values.transpose(0, 1).flatten(1), mask)
+    y = attend(block, [torch.ones(1, len(kept))] * len(values), values[:, kept])
+    y = y + block.mlp(block.ln_2(y))
+    return (visual.ln_post(y) @ visual.proj)[0].numpy()
+
+
 def inversion_oracle(model, image, mask):
     inverter = MaskInverter(model)
     inverter.set_image(image, resolution=SIDE)
@@ -282,6 +352,10 @@ ORACLES = {
     "maskclip-values": lambda *arguments: maskclip_oracle(*arguments, values_only=True),
     "clip-surgery": surgery_oracle,
     "sclip": sclip_oracle,
+    "clearclip": clearclip_oracle,
+    "naclip": naclip_oracle,
+    "resclip": resclip_oracle,
+    "textregion": textregion_oracle,
     "crop+maskclip": fusion_oracle,
 }
 
@@ -330,7 +404,7 @@ def test_a_shaded_box_costs_its_pixels_not_those_of_the_image(model):
     assert most < 4 * image.nbytes
 
 
-@pytest.mark.parametrize("name", ["ris", "clip-surgery"])
+@pytest.mark.parametrize("name", ["ris", "clip-surgery", "resclip"])
 def test_twelve_blocks_are_changed_as_by_the_authors(deep, image, masks, name):
     embeddings = embed(embedder(deep, name), image, masks)
     expected = np.stack([ORACLES[name](deep, image, mask) for mask in masks])
@@ -406,7 +480,10 @@ def test_regions_of_one_call_do_not_touch_each_other(model, masks, name):
     np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["maskclip", "maskclip-values", "sclip", "clip-surgery"])
+MEANS = ["maskclip", "maskclip-values", "sclip", "clip-surgery", "clearclip", "naclip", "resclip"]
+
+
+@pytest.mark.parametrize("name", MEANS)
 def test_half_a_token_counts_half(model, image, name):
     method = embedder(model, name)
     masks = np.zeros((3, SIDE, SIDE), bool)
@@ -417,6 +494,56 @@ def test_half_a_token_counts_half(model, image, name):
     soft = masks[:1].astype(np.float32)
     soft[0, 8:16, 16:24] = 0.5
     np.testing.assert_allclose(embed(method, image, soft)[0], both, atol=1e-4)
+
+
+def test_textregion_weighs_tokens_by_a_soft_mask(model, image):
+    method = embedder(model, "textregion")
+    values, seen, grid = method.encode(image, 1.0, True)
+    whole = np.ones((1, SIDE, SIDE), np.float32)
+    doubled = method.embed_regions((2 * values, seen, grid), Regions.from_masks(whole / 2))
+    plain = method.embed_regions((values, seen, grid), Regions.from_masks(whole))
+    np.testing.assert_allclose(doubled, plain, atol=1e-4)
+
+
+def test_textregion_keeps_a_region_in_which_every_token_is_global(model, image, masks):
+    method, all_kept = embedder(model, "textregion"), embedder(model, "textregion", threshold=-2)
+    values, seen, grid = method.encode(image, 1.0, True)
+    alike = (values, seen * 0 + seen[:1], grid)
+    regions = Regions.from_masks(masks)
+    kept = all_kept.embed_regions(alike, regions)
+    np.testing.assert_array_equal(method.embed_regions(alike, regions), kept)
+    assert not np.allclose(method.embed_regions((values, seen, grid), regions), kept, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["siglip", "pe"])
+@torch.no_grad()
+def test_textregion_pools_the_mask_s_tokens_with_the_head_of_siglip_and_pe(image, kind):
+    clip = with_tower(of_layers(2), kind)
+    model = wrap_open_clip(clip)
+    side = model.native_resolution
+    small = np.ascontiguousarray(image[:side, :side])
+    rows = side // model.patch_size
+    mask = np.zeros((side, side), bool)
+    mask[: side // 2, model.patch_size :] = True
+    vit = clip.visual.trunk
+    tokens = vit.forward_features(model.preprocess(small, resolution=side))[0, -rows * rows :]
+    step = model.patch_size
+    wide = mask[step // 2 :: step, step // 2 :: step].repeat(8, 0).repeat(8, 1)
+    kept = kept_tokens(tokens, wide)
+    pool = vit.attn_pool
+    both = tokens[kept] @ pool.kv.weight.T + pool.kv.bias
+    expected = clip.visual.head(
+        vit.head(vit.fc_norm(pool.proj(both[:, both.shape[1] // 2 :].mean(0))))
+    )
+    method = region_embedder("textregion", model, resolution=side)
+    np.testing.assert_allclose(embed(method, small, mask[None])[0], expected, atol=1e-4)
+    with pytest.raises(ModelError, match="needs an open_clip VisionTransformer"):
+        embedder(wrap_open_clip(with_tower(clip, "mean")), "textregion")
+
+
+def with_tower(clip, kind):
+    clip.visual = build(kind, dtype=torch.float32)
+    return clip
 
 
 def alpha_checkpoint(folder: Path, model, kernel, *, prefix="", alone=False) -> Path:

@@ -41,8 +41,8 @@ def leftovers():
 
 
 def test_the_three_published_checkpoints_are_pinned():
-    assert list(CHECKPOINTS) == ["vit_b", "vit_l", "vit_h"]
-    for spec in CHECKPOINTS.values():
+    assert list(CHECKPOINTS)[:3] == ["vit_b", "vit_l", "vit_h"]
+    for spec in list(CHECKPOINTS.values())[:3]:
         assert spec.url.startswith("https://dl.fbaipublicfiles.com/segment_anything/sam_vit_")
         assert len(bytes.fromhex(spec.sha256)) == 32
         assert spec.state == "to fetch"

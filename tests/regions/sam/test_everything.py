@@ -52,7 +52,9 @@ def test_masks_are_those_of_segment_anything(segmenter, small):
 
 
 def test_on_larger_planes_masks_are_found_at_sam_s_size_and_enlarged(segmenter, photo):
-    segmented = segmenter.segment_everything(as_source(photo), EVERYTHING)
+    segmented = segmenter.segment_everything(
+        as_source(photo), EVERYTHING.model_copy(update={"whole": True})
+    )
     seen = np.asarray(Image.fromarray(photo).resize((64, 44), Image.Resampling.BILINEAR))
     expected = [item for item in theirs(seen) if item["area"]]
     assert len(segmented) == len(expected)
@@ -72,9 +74,11 @@ def test_it_says_how_far_it_is_and_stops_between_batches(segmenter, small, monke
     assert fractions == sorted(fractions)
     assert news[-1].text == "Point 15 of 16"
     asked = []
-    real = segmenter.sam.mask_decoder.forward
+    real = segmenter.network.sam.mask_decoder.predict_masks
     monkeypatch.setattr(
-        segmenter.sam.mask_decoder, "forward", lambda **k: (asked.append(1), real(**k))[1]
+        segmenter.network.sam.mask_decoder,
+        "predict_masks",
+        lambda **k: (asked.append(1), real(**k))[1],
     )
 
     def stop(_):

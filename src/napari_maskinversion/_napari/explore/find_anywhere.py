@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,6 +37,8 @@ from ..workers.model_store import ModelStore
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
     from ...pipeline.finding import Candidates, FloatArray, Found
+    from ...regions.sam.sam3 import Concepts
+    from ...regions.sam.segmenter import Segmenter
     from ...results.export.bundle import Masks
     from ...results.region_result import RegionResult
     from ...results.results import Results
@@ -53,6 +56,9 @@ class Proposed:
     candidates: Candidates
     pixels: PictureDigest
     plane: Plane
+    words: str | None = None
+    checkpoint: Path | None = None
+    sam: Segmenter | Concepts | None = None  # Kept: SAM 3 is loaded for more than one word
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +149,7 @@ def find_anywhere(search: Search, store: ModelStore) -> Anywhere:
     settings = search.settings
     model = store.load(settings.model, settings.device)
     from ...language.ranking.ranking import embed_expression
-    from ...pipeline.finding import EXAMPLE, WORD
+    from ...pipeline.finding import ANSWERED, EXAMPLE, WORD
 
     query: FloatArray
     if search.like is None:
@@ -153,6 +159,8 @@ def find_anywhere(search: Search, store: ModelStore) -> Anywhere:
     else:
         query, usual = search.like.embedding, EXAMPLE
     proposed = _proposed(search, model)
+    if proposed.candidates.asked:
+        usual = ANSWERED
     ranked = proposed.candidates.search(model, query)
     hits = proposed.candidates.found(ranked, -1.0)
     task = replace(proposed.candidates.task, regions=hits.regions)
@@ -163,19 +171,23 @@ def _proposed(search: Search, model: Backbone) -> Proposed:
     from ...pipeline.finding import propose
 
     pixels, before = picture_digest(search.picture), search.before
-    if before is not None and before.pixels == pixels and before.plane == search.plane:
-        made = before.candidates
-        same = made.crops.info.fingerprint == model.fingerprint
+    words = search.words if search.like is None else None
+    wanted, loaded = on_disk(words), None
+    if before is not None and before.checkpoint == wanted:
+        loaded, made = before.sam, before.candidates
+        same = before.pixels == pixels and before.plane == search.plane
+        same = same and made.crops.info.fingerprint == model.fingerprint
+        same = same and (not made.asked or before.words == words)
         if same and made.settings.same_embeddings(search.settings):
             return before
-    segmenter, checkpoint = None, on_disk()
-    if checkpoint is not None:
-        from ...regions.sam.segmenter import load_segmenter
+    if loaded is None and wanted is not None:
+        from ...regions.sam.sam3 import load_proposer
 
-        segmenter = load_segmenter(checkpoint, search.settings.device)
+        loaded = load_proposer(wanted, search.settings.device)
     source = search.picture.source(search.plane, search.view)
-    candidates = propose(model, source, search.settings, segmenter)
-    return Proposed(candidates, pixels, search.plane)
+    proposer = None if loaded is None else loaded.asked(words)
+    candidates = propose(model, source, search.settings, proposer)
+    return Proposed(candidates, pixels, search.plane, words, wanted, loaded)
 
 
 class HitsLayer(LayerHolder[Labels]):

@@ -84,6 +84,8 @@ class Elsewhere(QObject):
         if image is None:  # removed meanwhile
             return
         session.choose(image=image)
+        if region.layers:
+            viewer.reset_view()
         if session.select_place(region.place):
             return
         viewer.layers.move(viewer.layers.index(image), len(viewer.layers))

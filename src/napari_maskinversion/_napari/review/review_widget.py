@@ -123,7 +123,9 @@ class ReviewWidget(QWidget):
         assert layout is not None
         layout.setAlignment(self.crop, Qt.AlignmentFlag.AlignTop)
         options = QWidget()
-        stack(options, self._together, form(list(self.form.rows().values())), spacing=4)
+        stack(
+            options, self.gallery, self._together, form(list(self.form.rows().values())), spacing=4
+        )
         self.more.setCheckable(True)
         self.more.setToolTip(
             "Accept all of one word; order, keys, heatmap, colours on the canvas, learning"
@@ -142,7 +144,7 @@ class ReviewWidget(QWidget):
             *(line(*(self._button(*item) for item in items)) for items in _BUTTONS),
             line(QLabel(KEYS["type"]), self.label, shares=(0, 1)),
             self.counts,
-            line(self.more, self.gallery, self.learn, QWidget(), shares=(0, 0, 0, 1)),
+            line(self.more, self.learn, QWidget(), shares=(0, 0, 1)),
             options,
             spacing=4,
         )

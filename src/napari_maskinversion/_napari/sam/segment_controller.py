@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QWidget
 
 from ...base.errors import InputError, MaskInversionError
 from ...regions.drawn_shapes import Shape
-from ...regions.sam.checkpoints import fetch_checkpoint, get_checkpoint
+from ...regions.sam.checkpoints import fetch_checkpoint, file_or_checkpoint, get_checkpoint
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
 from ..layers.pictures import copy_picture
@@ -176,6 +176,8 @@ class SegmentController(Topic, QObject):
                 "The SAM checkpoint is not on this machine yet; press Fetch, choose a file, or "
                 "choose 'none'."
             )
+        if part.path is not None:
+            file_or_checkpoint(str(part.path))
         view = ViewPoint.of(self._viewer)
         picture = copy_picture(
             image,

@@ -20,6 +20,7 @@ from ...regions.annotations.annotation import united
 from ...regions.annotations.label_maps import draw_labels
 from ...regions.cleanup import CleanUp, clean_region
 from ...regions.drawn_shapes import Shape, rasterise
+from ...regions.sam.folders import name_of
 from ...regions.sam.prompts import AutomaticConfig, Prompt
 from ..layers.coordinates import Plane, ViewPoint
 from ..layers.label_layers import whole, with_index, with_labels
@@ -147,7 +148,7 @@ def segment(request: SegmentRequest, store: SegmenterStore) -> Segmentation:
         objects: tuple[Found, ...] = _drawn(request)
     else:
         start_torch()
-        show(words.loading_model(request.checkpoint.name))
+        show(words.loading_model(name_of(request.checkpoint)))
         segmenter = store.get(request.checkpoint, request.device)
         objects = tuple(_segmented(segmenter, request))
         if not objects:

@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
 from ...regions.cleanup import CleanUp
 from ...regions.sam import checkpoints
 from ...regions.sam.checkpoints import CheckpointSpec
+from ...regions.sam.folders import name_of
 from ...regions.sam.prompts import AutomaticConfig
 from ...results.settings import fields_of
 from ..widgets.form import SettingsForm
@@ -129,7 +130,8 @@ class SegmentWidget(QWidget):
             (
                 self.file,
                 "Checkpoint file",
-                "Use a checkpoint file of your own (.pth, .safetensors)",
+                "Use a checkpoint file of your own (.pth, .safetensors); of SAM 2, "
+                "model.safetensors in its folder",
             ),
             (self.run, "Segment", "Turn boxes and points into regions in a new Labels layer"),
             (self.object, "Object", "The object whose masks the arrows step through"),
@@ -221,7 +223,7 @@ class SegmentWidget(QWidget):
                 last = self.checkpoint.count() - 1
                 self.checkpoint.setItemData(last, spec.title, Qt.ItemDataRole.ToolTipRole)
             for path in self._files:
-                self.checkpoint.addItem(path.name, path)
+                self.checkpoint.addItem(name_of(path), path)
             self.checkpoint.setCurrentIndex(index)
         self.show_fetch(None)
 

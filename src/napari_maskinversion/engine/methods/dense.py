@@ -6,6 +6,8 @@ Most embed every patch token and average the tokens of the mask; RIS masks token
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Literal, cast, get_args
 
 import numpy.typing as npt
@@ -95,7 +97,7 @@ class DenseMethod(RegionMethod):
     def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
         """Embed every patch token."""
         x, grid = embed_patches(self.visual, self.preprocess(image, scale, keep_aspect))
-        return self.embed_tokens(x)[0, 1:], grid
+        return self.embed_tokens(x, grid)[0, 1:], grid
 
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
         """Average the tokens of each region."""
@@ -105,7 +107,7 @@ class DenseMethod(RegionMethod):
         return mean.cpu()
 
     @abstractmethod
-    def embed_tokens(self, x: Tensor) -> Tensor:
+    def embed_tokens(self, x: Tensor, grid: Grid) -> Tensor:
         """Return the embeddings (1, n, e) of tokens (1, n, d) before the first block."""
 
 
@@ -114,20 +116,24 @@ class LastBlockMethod(DenseMethod):
 
     residual = True  # adds the attention to the tokens and runs the block's MLP
 
-    @forward_only()
-    def embed_tokens(self, x: Tensor) -> Tensor:
+    def embed_tokens(self, x: Tensor, grid: Grid) -> Tensor:
         """Run the last block with the other attention."""
         x = run_blocks(self.visual, x, stop=-1)
+        return self.embed_last(x, partial(self.attend, grid=grid))
+
+    @forward_only()
+    def embed_last(self, x: Tensor, attend: Callable[[AttentionInputs], Tensor]) -> Tensor:
+        """Run the last block on the tokens (1, n, d) before it."""
         block = self.visual.transformer.resblocks[-1]
         inputs = AttentionInputs.of(block, block.ln_1(x)[0])
-        out = attention_update(block, self.attend(inputs))
+        out = attention_update(block, attend(inputs))
         if self.residual:
             out = x + out
             out = out + block.ls_2(block.mlp(block.ln_2(out)))
         return F.normalize(project(self.visual, out), dim=-1)
 
     @abstractmethod
-    def attend(self, inputs: AttentionInputs) -> Tensor:
+    def attend(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
         """Return the attention's output of each head, (h, n, d / h)."""
 
 
@@ -156,7 +162,7 @@ class MaskClip(LastBlockMethod):
         tokens, grid = self._timm.value_tokens(self.preprocess(image, scale, keep_aspect))
         return F.normalize(tokens, dim=-1), grid
 
-    def attend(self, inputs: AttentionInputs) -> Tensor:
+    def attend(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
         """Return the values."""
         return inputs.values()
 
@@ -166,7 +172,7 @@ class Sclip(LastBlockMethod):
 
     title = "SCLIP"
 
-    def attend(self, inputs: AttentionInputs) -> Tensor:
+    def attend(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
         """Attend to tokens with like queries, and with like keys."""
         queries, keys = inputs.queries(), inputs.keys()
         return (attention(queries, queries) + attention(keys, keys)) @ inputs.values()
@@ -181,7 +187,7 @@ class ClipSurgery(DenseMethod):
     title = "CLIPSurgery"
 
     @forward_only()
-    def embed_tokens(self, x: Tensor) -> Tensor:
+    def embed_tokens(self, x: Tensor, grid: Grid) -> Tensor:
         """Follow both paths."""
         blocks = self.visual.transformer.resblocks
         last = min(BLOCKS, len(blocks))

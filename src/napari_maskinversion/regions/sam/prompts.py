@@ -79,6 +79,13 @@ class AutomaticConfig(FrozenModel):
         ge=0,
         json_schema_extra={"unit": "px", "ui_max": 1_000_000_000},
     )
+    # A large image is looked at as a whole only, not in overlapping parts, too
+    whole: bool = Field(
+        default=False,
+        title="Whole image only",
+        description="Do not look at a large image part by part: faster, but misses what is small "
+        "in it.",
+    )
     # Points in the model at once
     batch: int = Field(default=16, ge=1, json_schema_extra={"ui": False, "cli": False})
 

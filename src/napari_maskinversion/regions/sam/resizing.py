@@ -54,13 +54,11 @@ class SamInput:
         return self.size[0] / self.plane[0], self.size[1] / self.plane[1]
 
 
-def resize_for_sam(source: PlaneSource, side: int) -> SamInput:
+def resize_for_sam(source: PlaneSource, side: int, *, square: bool = False) -> SamInput:
     """Read and resize a plane; a large one is never in memory as a whole."""
     source.check()
     height, width = source.shape
-    scale = side / max(height, width)
-    # Rounded as in segment-anything.
-    size = (max(1, int(height * scale + 0.5)), max(1, int(width * scale + 0.5)))
+    size = (side, side) if square else fitted(source.shape, side)
     fitting = [i for i, level in enumerate(source.levels) if max(level.shape) >= side]
     level = max(fitting, default=0)
     rows, columns = source.levels[level].shape
@@ -71,6 +69,12 @@ def resize_for_sam(source: PlaneSource, side: int) -> SamInput:
     key = hashlib.blake2b(pixels.tobytes(), digest_size=16)
     key.update(repr((size, source.shape)).encode())
     return SamInput(pixels=pixels, plane=(height, width), key=key.hexdigest())
+
+
+def fitted(shape: Size, side: int) -> Size:
+    """Return the size of a plane whose longer side is ``side``, rounded as in segment-anything."""
+    scale = side / max(shape)
+    return max(1, int(shape[0] * scale + 0.5)), max(1, int(shape[1] * scale + 0.5))
 
 
 def _as_rgb(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
@@ -99,8 +103,9 @@ class Candidate:
     box: IntBox  # Around the positive values, in the map
     size: Size  # Size of the whole map
     # Sizes (H, W) to which the map is enlarged in turn, and how much of each is used (SAM's square
-    # input is padded below and to the right). The last one is the plane.
+    # input is padded below and to the right). The last one is the plane, or a part of it.
     stages: tuple[tuple[Size, Size], ...]
+    corner: Size = (0, 0)  # of that part in the plane
 
     @property
     def empty(self) -> bool:
@@ -123,7 +128,7 @@ class Candidate:
         for top in range(y0, y1, strip):
             bottom = min(top + strip, y1)
             mask[top - y0 : bottom - y0] = self._enlarged((top, x0, bottom, x1)) > 0
-        return Region.from_mask(name, mask, (y0, x0))
+        return Region.from_mask(name, mask, (y0 + self.corner[0], x0 + self.corner[1]))
 
     def _enlarged(self, box: IntBox) -> Array:
         """Return the logits of a box of the plane, through all stages."""

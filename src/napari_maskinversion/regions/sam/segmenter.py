@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,22 +19,24 @@ from torch import Tensor
 
 from ...base import progress_words as words
 from ...base.errors import ConfigError
-from ...base.progress import tell
+from ...base.progress import tell, telling
 from ...base.regions import Region
 from ...engine.compute.compute_lock import computing
 from ...engine.compute.devices import choose_device
 from ...engine.compute.onednn_layers import forward_only
-from ...images.plane_source import PlaneSource
+from ...images.plane_source import Box, PlaneSource
 from ..cleanup import CleanUp, clean_region
+from .folders import folder_of, name_of
 from .loading import load_sam
+from .network import Network, Sam1, enlarged
+from .parts import all_parts, around, distinct, is_cut, part_of, within
 from .prompts import AutomaticConfig, FloatBox, Point, Prompt, is_inside
-from .resizing import Candidate, SamInput, crop_map, resize_for_sam
+from .resizing import Candidate, SamInput, Size, crop_map, fitted, resize_for_sam
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from segment_anything import SamAutomaticMaskGenerator
     from segment_anything.utils.amg import MaskData, batch_iterator, rle_to_mask
-    from segment_anything.utils.transforms import ResizeLongestSide
     from torchvision.ops import nms
 
 _CACHED: Final = 8  # embeddings of 4 MB
@@ -58,6 +61,7 @@ class Segmented:
     id: int
     text: str  # Its prompt in words: "box, 1 point"
     candidates: tuple[Candidate, ...]  # The one with the highest score first
+    shape: Size  # Pixels of the plane
 
     @property
     def scores(self) -> tuple[float, ...]:
@@ -72,7 +76,12 @@ class Segmented:
         region = chosen.region(self.id)
         if region is None or cleanup is None:
             return region
-        return clean_region(region, chosen.stages[-1][1], cleanup)
+        return clean_region(region, self.shape, cleanup)
+
+    def moved(self, box: Box, shape: Size) -> Segmented:
+        """Return the answer of a part of a plane as one of the plane."""
+        candidates = tuple(replace(one, corner=box[:2]) for one in self.candidates)
+        return replace(self, candidates=candidates, shape=shape)
 
 
 class _Query(NamedTuple):
@@ -87,10 +96,12 @@ class _Query(NamedTuple):
 class Segmenter:
     """A SAM model, with a cache of image embeddings."""
 
-    def __init__(self, sam: Any, name: str) -> None:
-        self.sam = sam
+    words = ""  # that it was asked
+
+    def __init__(self, network: Network, name: str) -> None:
+        self.network = network
         self.name = name
-        self._embeddings: OrderedDict[str, Tensor] = OrderedDict()
+        self._embeddings: OrderedDict[str, Any] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"<Segmenter {self.name} on {self.device}>"
@@ -98,17 +109,44 @@ class Segmenter:
     @property
     def device(self) -> torch.device:
         """Device of the model."""
-        device: torch.device = self.sam.device
-        return device
+        return self.network.device
 
     @property
     def side(self) -> int:
         """Pixels along the longer side of the model's input."""
-        return int(self.sam.image_encoder.img_size)
+        return self.network.side
+
+    def asked(self, words: str | None) -> Segmenter:
+        """Return what proposes regions: it does not depend on words."""
+        return self
 
     @computing()
-    def segment(self, source: PlaneSource, prompts: Sequence[Prompt]) -> list[Segmented]:
-        """Find candidate masks of objects."""
+    def segment(
+        self, source: PlaneSource, prompts: Sequence[Prompt], *, whole: bool = False
+    ) -> list[Segmented]:
+        """Find candidate masks of objects; on a large plane in parts of it, unless ``whole``."""
+        source.check()
+        done: dict[int, Segmented] = {}
+        rising = _Rising()
+        side = max(source.shape) if whole else self.side
+        while waiting := [place for place in range(len(prompts)) if place not in done]:
+            parts: dict[Box, list[int]] = {}
+            for place in waiting:
+                parts.setdefault(around(prompts[place], source.shape, side), []).append(place)
+            for number, (box, places) in enumerate(parts.items()):
+                own = [within(prompts[place], box) for place in places]
+                before = len(done) / len(prompts)
+                share = (1 - before) / (len(parts) - number)
+                with telling(partial(rising.news, before, share)):
+                    answers = self._segment_part(part_of(source, box), own)
+                for place, answer in zip(places, answers, strict=True):
+                    moved = answer.moved(box, source.shape)
+                    if not is_cut(moved.region(), box, source.shape):
+                        done[place] = moved
+            side *= 2
+        return [done[place] for place in range(len(prompts))]
+
+    def _segment_part(self, source: PlaneSource, prompts: Sequence[Prompt]) -> list[Segmented]:
         view, features = self._encode(source, _ENCODING)
         answers: dict[int, list[tuple[Tensor, Tensor]]] = {}
         queries = [
@@ -126,41 +164,31 @@ class Segmenter:
             self._segmented(prompt, answers[place], view) for place, prompt in enumerate(prompts)
         ]
 
-    def _encode(self, source: PlaneSource, share: float) -> tuple[SamInput, Tensor]:
-        """Return the input of a plane and its embedding (1, c, h, w), cached if possible.
+    def _encode(self, source: PlaneSource, share: float) -> tuple[SamInput, Any]:
+        """Return the input of a plane and its embedding, cached if possible.
 
         ``share`` is the encoder's part of the whole work.
         """
         tell(SegmentProgress(words.READING_IMAGE, 0.0))
-        view = resize_for_sam(source, self.side)
+        view = resize_for_sam(source, self.side, square=self.network.square)
         if view.key in self._embeddings:
             self._embeddings.move_to_end(view.key)
             return view, self._embeddings[view.key]
-        encoder = self.sam.image_encoder
-        with torch.no_grad():
-            pixels = torch.from_numpy(view.pixels.copy()).to(self.device)
-            tokens = encoder.patch_embed(self.sam.preprocess(pixels.permute(2, 0, 1)[None].float()))
-            tokens = tokens + encoder.pos_embed
-        count = len(encoder.blocks)
-        for number, block in enumerate(encoder.blocks):
-            text = words.encoding(number + 1, count)
-            tell(SegmentProgress(text, share * number / count))
-            with forward_only(self.device):
-                tokens = block(tokens)
-        with torch.no_grad():
-            features = encoder.neck(tokens.permute(0, 3, 1, 2))
+        pixels = torch.from_numpy(view.pixels.copy()).to(self.device)
+
+        def on_block(number: int, count: int) -> None:
+            tell(SegmentProgress(words.encoding(number + 1, count), share * number / count))
+
+        features = self.network.encode(pixels.permute(2, 0, 1)[None].float(), on_block)
         self._embeddings[view.key] = features
         while len(self._embeddings) > _CACHED:
             self._embeddings.popitem(last=False)
         return view, features
 
     def _decode(
-        self, batch: Sequence[_Query], view: SamInput, features: Tensor
+        self, batch: Sequence[_Query], view: SamInput, features: Any
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Decode several queries at once; return their maps of logits and scores, on the CPU.
-
-        Unlike `SamPredictor`, which enlarges each map to the plane and drops a mask of the four.
-        """
+        """Decode several queries at once; return their maps of logits and scores, on the CPU."""
         down, across = view.scale
         points = boxes = None
         if batch[0].points:
@@ -176,14 +204,7 @@ class Segmenter:
                 for y0, x0, y1, x1 in (query.box for query in batch if query.box is not None)
             ]
             boxes = torch.tensor(corners, dtype=torch.float32, device=self.device)
-        with forward_only(self.device):
-            sparse, dense = self.sam.prompt_encoder(points=points, boxes=boxes, masks=None)
-            maps, scores = self.sam.mask_decoder.predict_masks(
-                image_embeddings=features,
-                image_pe=self.sam.prompt_encoder.get_dense_pe(),
-                sparse_prompt_embeddings=sparse,
-                dense_prompt_embeddings=dense,
-            )
+        maps, scores = self.network.decode(features, points, boxes)
         # The first mask is for unambiguous prompts, so not for a single point.
         ambiguous = batch[0].box is None and len(batch[0].points) == 1
         first = 1 if ambiguous and maps.shape[1] > 1 else 0
@@ -195,31 +216,33 @@ class Segmenter:
         # The object is the union of its parts.
         maps = torch.stack([maps for maps, _ in parts]).amax(0)
         scores = torch.stack([scores for _, scores in parts]).mean(0)
-        stages = (((self.side, self.side), view.size), (view.plane, view.plane))
+        stages = self.network.stages(view, view.plane)
         order = torch.argsort(scores, descending=True, stable=True).tolist()
         candidates = tuple(crop_map(float(scores[i]), maps[i].numpy(), stages) for i in order)
-        return Segmented(id=prompt.id, text=prompt.text, candidates=candidates)
+        return Segmented(id=prompt.id, text=prompt.text, candidates=candidates, shape=view.plane)
 
     @computing()
     def segment_everything(self, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
         """Find masks of everything in a plane, without boxes and points.
 
-        On planes larger than SAM's input, masks are found at the size of the input and enlarged.
+        In a part larger than SAM's input, masks are found at the size of the input and enlarged.
         """
+        source.check()
+        look = partial(self._everything_in, config)
+        return each_once(source, self.side, look, whole=config.whole)
+
+    def _everything_in(self, config: AutomaticConfig, source: PlaneSource) -> list[Segmented]:
         view, features = self._encode(source, _ENCODING_OF_GRID)
         # Never finer than SAM's input: 48 maps of a large plane would not fit into memory.
-        frame = view.plane if max(view.plane) <= max(view.size) else view.size
+        frame = view.plane if max(view.plane) <= self.side else fitted(view.plane, self.side)
         generator = SamAutomaticMaskGenerator(
-            self.sam,
+            _Model(_Encoder(self.side)),
             points_per_side=config.points_per_side,
             pred_iou_thresh=config.score,
             stability_score_thresh=config.stability,
             box_nms_thresh=config.overlap,
         )
-        predictor = generator.predictor  # its image is one that is already encoded
-        predictor.transform = _SinglePrecision(max(view.size))
-        predictor.features, predictor.is_image_set = features, True
-        predictor.input_size, predictor.original_size = view.size, frame
+        generator.predictor = _Predictor(self.network, view, features, frame)
         whole = [0, 0, frame[1], frame[0]]
         points = generator.point_grids[0] * np.array(frame[::-1])
         data = MaskData()
@@ -231,31 +254,95 @@ class Segmenter:
                 data.cat(generator._process_batch(batch, frame, whole, frame))
         data.filter(nms(data["boxes"].float(), data["iou_preds"], config.overlap))
         ratio = view.plane[0] * view.plane[1] / (frame[0] * frame[1])
-        masks = []
+        segmented = []
         for rle, score in zip(data["rles"], data["iou_preds"].tolist(), strict=True):
             mask = rle_to_mask(rle)
             area = int(mask.sum())
             if area and area * ratio >= config.min_area:
                 # The enlarged outline is half way between inside and outside.
                 logits = np.where(mask, 1, -1).astype(np.float32)
-                masks.append((area, crop_map(score, logits, [(view.plane, view.plane)])))
-        masks.sort(key=lambda item: -item[0])
-        return [
-            Segmented(id=number, text="", candidates=(candidate,))
-            for number, (_, candidate) in enumerate(masks, 1)
-        ]
+                candidate = crop_map(score, logits, [(view.plane, view.plane)])
+                one = Segmented(id=0, text="", candidates=(candidate,), shape=view.plane)
+                segmented.append(one)
+        return segmented
 
 
-class _SinglePrecision(ResizeLongestSide):  # type: ignore[misc]
-    """Point coordinates in a dtype that every device supports."""
+def each_once(
+    source: PlaneSource,
+    side: int,
+    look: Callable[[PlaneSource], list[Segmented]],
+    *,
+    whole: bool,
+) -> list[Segmented]:
+    """Return what is seen in a plane and its parts, largest first; numbered from 1."""
+    shape = source.shape
+    boxes: list[Box] = [(0, 0, *shape)] if whole else list(all_parts(shape, side))
+    seen: list[tuple[float, Box, Region, Segmented]] = []
+    rising = _Rising()
+    for number, box in enumerate(boxes):
+        with telling(partial(rising.news, number / len(boxes), 1 / len(boxes))):
+            answers = look(part_of(source, box))
+        for one in answers:
+            moved = one.moved(box, shape)
+            region = moved.region()
+            if region is not None and not is_cut(region, box, shape):
+                seen.append((one.scores[0], box, region, moved))
+    areas = {id(one): region.area for *_, region, one in seen}
+    kept = sorted(distinct(seen), key=lambda one: -areas[id(one)])
+    return [replace(one, id=number) for number, one in enumerate(kept, 1)]
+
+
+@dataclass(slots=True)
+class _Rising:
+    """Progress of parts as that of the whole, which never falls: a part may be asked again."""
+
+    reached: float = 0.0
+
+    def news(self, before: float, share: float, news: SegmentProgress) -> SegmentProgress:
+        self.reached = max(self.reached, before + share * news.fraction)
+        return replace(news, fraction=self.reached)
+
+
+class _Encoder(NamedTuple):
+    img_size: int
+
+
+class _Model(NamedTuple):
+    """What segment-anything's generator reads of a model."""
+
+    image_encoder: _Encoder
+    mask_threshold: float = 0.0
+
+
+class _Predictor:
+    """Any SAM in the place of segment-anything's predictor, on an image that is encoded."""
+
+    def __init__(self, network: Network, view: SamInput, features: Any, frame: Size) -> None:
+        self.device, self.model, self.transform = network.device, _Model(_Encoder(0)), self
+        self._network, self._features = network, features
+        self._scale = np.array(view.size[::-1]) / frame[::-1]
+        self._stages = network.stages(view, frame)
 
     def apply_coords(self, coords: Any, original_size: tuple[int, ...]) -> Any:
-        return super().apply_coords(coords, original_size).astype(np.float32)
+        """Return points (n, 2) in pixels of the input, in a type that every device supports."""
+        return (coords * self._scale).astype(np.float32)
+
+    def predict_torch(
+        self, coords: Tensor, labels: Tensor, **_: Any
+    ) -> tuple[Tensor, Tensor, None]:
+        """Return the logits of the three masks of each point, and their scores."""
+        maps, scores = self._network.decode(self._features, (coords, labels), None)
+        return enlarged(maps[:, 1:], self._stages), scores[:, 1:], None
 
 
 def load_segmenter(path: str | Path, device: str = "auto") -> Segmenter:
-    """Load a SAM checkpoint."""
-    return Segmenter(load_sam(path, choose_device(device)), Path(path).name)
+    """Load a SAM checkpoint: a file of SAM 1, or of SAM 2 with its folder."""
+    folder, place = folder_of(Path(path)), choose_device(device)
+    if folder is None:
+        return Segmenter(Sam1(load_sam(path, place)), name_of(Path(path)))
+    from .sam2 import load_sam2
+
+    return Segmenter(load_sam2(folder, place), name_of(folder))
 
 
 def _queries(place: int, prompt: Prompt) -> Iterable[_Query]:

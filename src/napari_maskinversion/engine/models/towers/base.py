@@ -109,12 +109,17 @@ class ImageTower(ABC):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return the embeddings (B, e), not normalised, of images (B, 3, H, W)."""
+        with forward_only(images.device):
+            return self._pool(self.run_blocks(images)).float()
+
+    def run_blocks(self, images: Tensor) -> Tensor:
+        """Return the tokens (B, n, d) of images (B, 3, H, W) after the last block."""
         grid = images.shape[2] // self.patch_size, images.shape[3] // self.patch_size
         with forward_only(images.device):
             tokens = self._embed(images, grid)
             for block in self._blocks(grid):
                 tokens = block(tokens)
-            return self._pool(tokens).float()
+        return tokens
 
     def attentions(self, image: Tensor) -> Iterator[Tensor]:
         """Yield the attention (h, n, n), float32, of each block, the first one first."""

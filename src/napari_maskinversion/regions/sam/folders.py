@@ -1,0 +1,96 @@
+"""Folders of SAM 2 and SAM 3 in the format of transformers. Imports neither torch nor that."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from packaging.version import Version
+
+from ...base.errors import InputError, ModelError
+from ...base.reading import read_json
+
+CONFIG: Final = "config.json"
+WEIGHTS: Final = "model.safetensors"
+_INDEX: Final = "model.safetensors.index.json"
+SAM2, SAM3 = "SAM 2", "SAM 3"
+# Published folders are those of the models for videos, which contain the ones for images.
+_KINDS: Final = {"sam2": SAM2, "sam2_video": SAM2, "sam3": SAM3, "sam3_video": SAM3}
+_SINCE: Final = {SAM2: "4.57", SAM3: "5.0"}  # versions of transformers
+_TOKENIZERS: Final = ("tokenizer.json", "vocab.json")
+_AGAIN: Final = "download the folder again"
+
+
+def folder_of(path: Path) -> Path | None:
+    """Return the folder of a model of transformers; None for a file of SAM 1.
+
+    The path is the folder, or that of the weights in it.
+    """
+    if path.is_dir():
+        return path
+    beside = path.suffix == ".safetensors" and path.with_name(CONFIG).is_file()
+    return path.parent if beside else None
+
+
+def name_of(path: Path) -> str:
+    """Return the name of a checkpoint for users."""
+    return (folder_of(path) or path).name
+
+
+def check_transformers(kind: str) -> None:
+    """Refuse to go on without a version of transformers that has this kind of model."""
+    needed = _SINCE[kind]
+    if find_spec("transformers") is None or Version(version("transformers")) < Version(needed):
+        raise ModelError(
+            f"{kind} needs the package transformers, {needed} or newer: "
+            'pip install "napari-maskinversion[sam2]".'
+        )
+
+
+def check_folder(folder: Path, wanted: str | None = None) -> str:
+    """Return whether a folder holds SAM 2 or SAM 3; refuse what cannot be loaded, or the other."""
+    try:
+        config = read_json(folder / CONFIG)
+    except InputError as error:
+        raise ModelError(
+            f"{folder} is no folder of SAM 2 or SAM 3, or not whole: {error}"
+        ) from None
+    named = config.get("model_type") if isinstance(config, dict) else None
+    kind = _KINDS.get(str(named))
+    if kind is None:
+        raise ModelError(
+            f"{folder} holds a model of type {named!r}, not SAM 2 or SAM 3 in the format of "
+            "transformers (facebook/sam2.1-hiera-tiny)."
+        )
+    if wanted == SAM2 and kind == SAM3:
+        raise ModelError(
+            f"{folder} holds SAM 3, which finds regions by words (find IMAGE WORDS --checkpoint "
+            "FOLDER); boxes and points need SAM 1 or SAM 2."
+        )
+    check_transformers(kind)
+    for file in _weights(folder):
+        _check_weights(file)
+    if kind == SAM3 and not any((folder / file).is_file() for file in _TOKENIZERS):
+        raise ModelError(f"{folder} is not whole: {_TOKENIZERS[0]} is missing; {_AGAIN}.")
+    return kind
+
+
+def _weights(folder: Path) -> list[Path]:
+    if not (folder / _INDEX).is_file():
+        return [folder / WEIGHTS]
+    index = read_json(folder / _INDEX)
+    return sorted({folder / Path(name).name for name in index.get("weight_map", {}).values()})
+
+
+def _check_weights(file: Path) -> None:
+    from safetensors import SafetensorError, safe_open
+
+    if not file.is_file():
+        raise ModelError(f"{file.parent} is not whole: {file.name} is missing; {_AGAIN}.")
+    try:
+        with safe_open(file, "np"):
+            pass
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{file} is damaged or not whole ({error}); {_AGAIN}.") from error
