@@ -19,6 +19,8 @@ OTHERS = {
     "Save Selected Layers",  # napari
     "Export task dataset",  # CVAT
     "Save masks and image",  # Cellpose
+    "Export Annotations",  # VGG Image Annotator
+    "as json",
     "Semantic segmentation of aerial imagery",
     "that the demo model does not know",  # put together from two texts
     "debris",
@@ -79,6 +81,6 @@ def test_sizes_of_downloads_are_those_of_the_code():
         text = "\n".join(line for line in lines if line.startswith("|"))
         for name, size in re.findall(r"`([\w./-]+)`[^`]*?(\d[\d.]* [MG]B)", text):
             found[name] = size
-    assert len(found) == 9
+    assert len(found) == 10
     assert found == {name: sizes[name] for name in found}
     assert f"Fetch {sizes['ViT-B-16/openai']}" in (DOCS / "tutorials/photographs.md").read_text()
