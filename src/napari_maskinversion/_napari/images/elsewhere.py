@@ -90,10 +90,13 @@ class Elsewhere(QObject):
             return
         viewer.layers.move(viewer.layers.index(image), len(viewer.layers))
         view = ViewPoint.of(viewer)
-        view = view.at(
-            [view.labels.index(axis) for axis, _ in region.place.position if axis in view.labels],
-            np.array([at for axis, at in region.place.position if axis in view.labels], float),
-        )
+        names = [axis for axis, _ in region.place.position]
+        axes = [view.labels.index(axis) for axis in names if axis in view.labels]
+        if len(axes) < len(names):  # opened by another reader, which names none: in their order
+            own = range(len(view.labels) - image.ndim, len(view.labels))
+            axes = [axis for axis in own if axis not in view.displayed][: len(names)]
+        at = [index for _, index in region.place.position][: len(axes)]
+        view = view.at(axes, np.array(at, float))
         plane = plane_of(Grid.of(image, view), view)
         y0, x0, y1, x1 = region.box
         bring_into_view(viewer, image, plane, region.box)
