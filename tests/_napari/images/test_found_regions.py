@@ -119,7 +119,8 @@ def test_regions_of_a_stack_are_known_once_and_shown_on_their_plane(qtbot, panel
     for position in ((("axis 0", 2),), (("z", 2),)):  # of napari's reader, of the command line
         library.add(_placed_as_in(file, _on_plane(results, position)), image=file)
     assert library.rows()["plane"].tolist() == ["z=2", "z=2"]
-    panel.viewer.add_image(pixels, name="stack", metadata={FILE: str(file)})
+    same = str(library.folder / ".." / "stack.tif")
+    panel.viewer.add_image(pixels, name="stack", metadata={FILE: same})
     panel.viewer.dims.set_point(0, 0)
     panel.session.ask("open region", RegionPlace(file.as_posix(), 2, (("z", 2),)))
     qtbot.waitUntil(lambda: panel.viewer.dims.point[0] == 2, timeout=WAIT)

@@ -16,6 +16,7 @@ from ...base.errors import InputError
 from ...base.identity import ImageIdentity, identify_image
 from ...base.regions import Region
 from ...images.opening import open_image
+from ...library.adding import stored_path
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.layers import FILE, IDENTITY, ONLY_FIRST, file_of
 from ..layers.overlays import RegionBorder
@@ -72,8 +73,11 @@ class Elsewhere(QObject):
         self._border.remove()
 
     def _layer_of(self, place: RegionPlace) -> Any:
-        path = Path(place.image)
-        return next((one for one in image_layers(self._viewer) if file_of(one) == path), None)
+        for one in image_layers(self._viewer):
+            file = file_of(one)
+            if file is not None and stored_path(file) == place.image:
+                return one
+        return None
 
     def _show(self, region: FoundRegion) -> None:
         session, viewer, path = self._session, self._viewer, region.place.image
