@@ -8,7 +8,13 @@ from qtpy.QtCore import QItemSelection, Qt
 from napari_maskinversion._napari.explore.gallery import IMAGE, LIBRARY, PROJECT, Gallery
 from napari_maskinversion._napari.explore.gallery_model import SORTS, arranged
 from napari_maskinversion._napari.explore.region_sources import RegionTable
+from napari_maskinversion._napari.layers import results_on_canvas
+from napari_maskinversion._napari.layers.layers import file_of
+from napari_maskinversion._napari.session import RegionPlace
+from napari_maskinversion.batch.decided import archive_file
+from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.results.export.archive import open_archive
 from tests._napari.images.conftest import (  # noqa: F401 - fixtures
     WAIT,
     computed,
@@ -134,6 +140,59 @@ def test_a_click_opens_the_region_on_its_image(qtbot, panel, computed):  # noqa:
     qtbot.waitUntil(lambda: panel.session.project.current == "cell-2.png", timeout=WAIT)
     shown = panel.session.results.regions[panel.session.row]
     assert (shown.id, panel.session.picked) == (frame["region"][row], True)
+
+
+def library_of(folder, images, project):
+    """A library of images of a project."""
+    library, project = Library.new(folder), OpenProject.read(project)
+    for name in images:
+        library.add(open_archive(archive_file(project, name)), image=project.path(name))
+    return library
+
+
+def test_marks_go_to_other_images_and_come_from_them(qtbot, panel, computed, tmp_path):  # noqa: F811
+    session, gallery = panel.session, opened(qtbot, panel.gallery, PROJECT)
+    frame, here = gallery.model.table.frame, np.flatnonzero
+    mine, others = (here(frame["image"] == name) for name in ("cell-1.png", "cell-2.png"))
+    gallery.wall.mark([mine[0], others[0]])
+    qtbot.waitUntil(lambda: len(session.marked) == 1, timeout=WAIT)
+    marked = RegionPlace("cell-2.png", int(frame["region"][others[0]]))
+    assert (session.rows, session.marked) == ((0,), (marked,))
+    # A library has other names for the same images, also for the one shown.
+    names = ("cell-2.png", "cell-1.png")
+    session.library = library_of(tmp_path / "library", names, computed)
+    opened(qtbot, gallery, LIBRARY)
+    assert sorted(gallery.wall.marked) == [0, len(others)]
+    gallery.wall.mark([len(others)])
+    qtbot.waitUntil(lambda: session.marked == (), timeout=WAIT)
+    assert session.rows == (0,)
+    gallery.wall.opened.emit(1)
+    qtbot.waitUntil(lambda: session.project.current == "cell-2.png", timeout=WAIT)
+    assert session.row == 1
+    assert gallery.wall.marked.tolist() == [1]
+    panel.session.select(0)  # what is chosen in its place is marked alone
+    assert gallery.wall.marked.tolist() == [0]
+
+
+def test_a_click_opens_a_region_of_a_library_without_a_project(
+    qtbot,
+    panel,  # noqa: F811
+    computed_once,  # noqa: F811
+    tmp_path,
+    monkeypatch,
+):
+    monkeypatch.setattr(results_on_canvas, "_visible", lambda *_: False)  # there is no window
+    session = panel.session
+    session.library = library_of(tmp_path / "library", ["cell-2.png"], computed_once)
+    gallery = opened(qtbot, panel.gallery, LIBRARY)
+    mark(gallery, 1)
+    gallery.wall.opened.emit(1)
+    qtbot.waitUntil(lambda: session.image is not None, timeout=WAIT)
+    assert file_of(session.image).name == "cell-2.png"
+    box = session.library.rows().iloc[1][["y0", "x0", "y1", "x1"]].to_numpy(float)
+    center = panel.viewer.scene.camera.center[-2:]
+    np.testing.assert_allclose(center, (box[:2] + box[2:] - 1) / 2)
+    assert gallery.wall.marked.tolist() == [1]
 
 
 def test_regions_of_a_library_are_decided_and_taken_back(qtbot, section_of, tmp_path):

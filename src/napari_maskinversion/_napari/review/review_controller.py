@@ -431,12 +431,14 @@ class ReviewController(Topic, QObject):
             self.learned.doubted.connect(self._look_again)
         self.learned.show_trained(trained)
 
-    def _look_again(self, rows: list[int]) -> None:
+    def _look_again(self, rows: list[int], wall: bool) -> None:
         """Review only these rows, until another order or state is chosen."""
         state = self.state
         if state is not None:
             state.queue.show(rows=rows)
             self._go(rows[0])
+            if wall:
+                self._session.ask("gallery", "in Review")
 
     # -- where the user is --------------------------------------------------------------------
 
