@@ -260,7 +260,7 @@ class Gallery(Topic, QWidget):
             several = "s" * (len(frame) != 1)
             text = f"{len(frame):,} region{several}, {decided:,} decided"
             if not self.model.rowCount():
-                text += f"; none of them is {self.shown.currentText()}: choose another Show"
+                text += f", none {self.shown.currentText()}; choose {SHOWN[0]!r} to see them"
             self.about.say(f"{text}; {marked:,} marked" if marked else text)
         for name, one in self.buttons.items():
             one.setEnabled(bool(self._done) if name == "undo" else frame is not None)

@@ -182,7 +182,8 @@ class WallModel(QAbstractListModel):
             return None
         if row < 0:
             word, count = self._heads[-1 - row]
-            return f"{word or 'no suggestion'}: {count:,} regions; a click marks them"
+            several = "s" * (count != 1)
+            return f"{word or 'no suggestion'}: {count:,} region{several}; a click marks all"
         one = self.table.frame.iloc[row]
         doubtful = ", doubtful" if one["doubtful"] else ""
         where = f"{one['image']}: " if one["image"] else ""
@@ -205,6 +206,8 @@ class _Tiles(QStyledItemDelegate):
         selected = bool(option.state & QStyle.StateFlag.State_Selected)
         if selected:
             painter.fillRect(option.rect, palette.highlight())
+            painter.setPen(QPen(palette.color(palette.ColorRole.Text), 2))
+            painter.drawRect(option.rect.adjusted(1, 1, -1, -1))
         role = palette.ColorRole.HighlightedText if selected else palette.ColorRole.Text
         painter.setPen(palette.color(role))
         inner = option.rect.adjusted(_MARGIN, _MARGIN, -_MARGIN, -_MARGIN)
@@ -239,15 +242,13 @@ class _Tiles(QStyledItemDelegate):
             painter.setPen(text)
         caption = QRect(inner)
         caption.setTop(place.bottom())
-        elided = painter.fontMetrics().elidedText(
-            model.caption(row), Qt.TextElideMode.ElideRight, caption.width()
-        )
-        painter.drawText(caption, int(Qt.AlignmentFlag.AlignCenter), elided)
+        wrap = int(Qt.AlignmentFlag.AlignHCenter) | int(Qt.TextFlag.TextWordWrap)
+        painter.drawText(caption, wrap, model.caption(row))
 
 
 def tile_size(metrics: Any) -> QSize:
     """Return the size of a tile."""
-    return QSize(SIDE + 2 * _MARGIN, SIDE + 2 * _MARGIN + metrics.height() + 2)
+    return QSize(SIDE + 2 * _MARGIN, SIDE + 2 * _MARGIN + 2 * metrics.height() + 2)
 
 
 class WallView(QListView):
