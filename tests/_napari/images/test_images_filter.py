@@ -60,6 +60,8 @@ def test_the_list_hides_the_others_and_next_passes_them(qtbot, panel, computed):
     part.filter.setEditText("nothing found")
     qtbot.waitUntil(lambda: part.fitting.text() == "1 of 3 images", timeout=WAIT)
     assert part.shows("cell-3.png")
+    part.filter.setEditText("zebra")
+    qtbot.waitUntil(lambda: "choose 'all'" in part.fitting.text(), timeout=WAIT)
     part.filter.setEditText("all")
     assert all(map(part.shows, session.project.names))
 

@@ -241,14 +241,14 @@ class _Tiles(QStyledItemDelegate):
             painter.drawRect(place)
             painter.setPen(text)
         caption = QRect(inner)
-        caption.setTop(place.bottom())
+        caption.setTop(place.bottom() + 3)
         wrap = int(Qt.AlignmentFlag.AlignHCenter) | int(Qt.TextFlag.TextWordWrap)
         painter.drawText(caption, wrap, model.caption(row))
 
 
 def tile_size(metrics: Any) -> QSize:
     """Return the size of a tile."""
-    return QSize(SIDE + 2 * _MARGIN, SIDE + 2 * _MARGIN + 2 * metrics.height() + 2)
+    return QSize(SIDE + 2 * _MARGIN, SIDE + 2 * _MARGIN + 2 * metrics.height() + 4)
 
 
 class WallView(QListView):
