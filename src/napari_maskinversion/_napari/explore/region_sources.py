@@ -105,12 +105,8 @@ class RegionTable:
         if self.paths.get(current, path) != path:  # another image is chosen than the project's
             current = next((name for name, own in self.paths.items() if own == path), "")
         keys = [RegionKey(one.id, one.position) for one in (results.regions if results else ())]
-        found = (
-            next((row for name in names if (row := self.row_of(name, key)) >= 0), -1)
-            for names in [("", current, path)]
-            for key in keys
-        )
-        return np.fromiter(found, np.intp, len(keys))
+        names = ("", current, path)
+        return np.array([max(self.row_of(name, key) for name in names) for key in keys], np.intp)
 
     def selected(self, session: Session, here: IntArray) -> IntArray:
         """Return the rows of what is selected in the session, rising; ``here`` as above."""
