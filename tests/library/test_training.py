@@ -93,6 +93,23 @@ def test_a_library_without_decisions_is_refused(tmp_path, model):
         library.train(model=model)
 
 
+def test_a_filter_of_decisions_counts(tmp_path, model):
+    library = library_of(tmp_path)
+    assert NONE_OF_THESE not in library.train(model=model, decision="accepted").classes
+    with pytest.raises(InputError, match="has no decisions that fit the filters: accept or"):
+        library.train(model=model, decision="undecided")
+
+
+def test_a_copy_of_an_image_is_held_out_with_it(tmp_path, model):
+    library = library_of(tmp_path, images=1)
+    (copies := tmp_path / "copies").mkdir()
+    rows = library.vectors([1, 2, 3, 4, 5])
+    one = bundle(seed=0, decisions=("accepted",) * 4 + ("rejected",), rows=rows)
+    one.columns["accepted_label"][2:4] = [WORDS[1]] * 2
+    library.add(one, image=write_image(copies))
+    assert library.train(model=model).scores.over == "regions"
+
+
 def test_size_and_shape_are_learned_if_asked_for(tmp_path, model):
     library = library_of(tmp_path)
     trained = library.train(model=model, features=True)

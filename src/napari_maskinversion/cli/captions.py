@@ -102,6 +102,11 @@ class Words:
     def vocabulary(self, threshold: float | None) -> Vocabulary | None:
         """Return the labels with their prompts; None without labels."""
         if self.classifier is not None:
+            if self.template:
+                raise InputError(
+                    f"--template cannot be used with {self.classifier}: its words keep the "
+                    "prompts they were trained with."
+                )
             return with_classifier(self.classifier, self.labels, threshold)
         if self.labels is None:
             return None

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PositiveFloat
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
@@ -234,7 +234,9 @@ class Classifier:
         if self.held_out is None:
             return []
         names = [NONE_OF_THESE if label is None else label for label in labels]
-        targets = np.array([self.classes.index(name) for name in names], np.intp)
+        column = {name: place for place, name in enumerate(self.classes)}
+        # A class all of whose decisions were left out is none; their rows are NaN.
+        targets = np.array([column.get(name, 0) for name in names], np.intp)
         rows = doubtful(self.held_out, targets).tolist()
         return [(row, self.classes[int(self.held_out[row].argmax())]) for row in rows]
 
@@ -270,6 +272,7 @@ class Classifier:
         labels: Sequence[str],
         unknown: Collection[str] = (),
         regions: Iterable[HasShape] = (),
+        threshold: float | None = None,
     ) -> list[Ranking]:
         """Rank some of the classes for regions.
 
@@ -287,6 +290,7 @@ class Classifier:
                 tuple(names[order].tolist()),
                 row[order],
                 shares[order].astype(np.float32),
+                threshold,
                 unknown=frozenset(unknown) - self.counts.keys(),
             )
             for order, row, shares in zip(orders, similarities, chances, strict=True)
@@ -416,8 +420,8 @@ class _Record(BaseModel):
     words: list[Any]  # As items of a label file in YAML
     templates: list[str]
     none: bool  # Whether "none of these" was learned
-    scale: float
-    temperature: float
+    scale: PositiveFloat
+    temperature: PositiveFloat
     strength: float
     counts: dict[str, int]
     scores: Scores | None
@@ -441,11 +445,14 @@ def _load(path: Path, *_: int) -> Classifier:
     check_features(record.features, path)
     arrays = load_file(path)
     classes = (*vocabulary.labels, *[NONE_OF_THESE] * record.none)
+    width, inputs = (arrays.get(name, np.zeros(0)).shape[-1:] for name in ("texts", "centre"))
+    if record.features:  # those of `fit` may have no names
+        inputs = (sum(width) + len(record.features),)
     shapes = {
-        "texts": (len(vocabulary.words), arrays["texts"].shape[-1]) if "texts" in arrays else (),
-        "learned": (len(classes), len(arrays.get("centre", ())) + 1),
-        "centre": arrays.get("spread", np.zeros(0)).shape,
-        "spread": arrays.get("centre", np.zeros(0)).shape,
+        "texts": (len(vocabulary.words), *width),
+        "learned": (len(classes), sum(inputs) + 1),
+        "centre": (max(width, inputs)),
+        "spread": (max(width, inputs)),
     }
     for name, shape in shapes.items():
         array = arrays.get(name)

@@ -45,14 +45,16 @@ def rank_words(
             unknown=unknown,
         )
     classifier = _classifier(vocabulary)
-    known = {*classifier.words, NONE_OF_THESE}
+    known = {*classifier.classes}
     more = [label for label in vocabulary.full_labels if label.name not in known]
     if more:
         new = Vocabulary.of(more)
         places = [vocabulary.labels.index(label.name) for label in more]
         rows = [row for row, owner in enumerate(vocabulary.owners) if owner in places]
         classifier = classifier.with_words(new, texts[rows])
-    return classifier.rank(embeddings, vocabulary.labels, unknown, regions)
+    return classifier.rank(
+        embeddings, vocabulary.labels, unknown, regions, vocabulary.threshold
+    )
 
 
 def check_space(vocabulary: Vocabulary | None, settings: RunSettings, space: str) -> None:
@@ -77,4 +79,10 @@ def _classifier(vocabulary: Vocabulary) -> Classifier:
             f"These results do not say where the classifier {vocabulary.learned.name} lies; load "
             "it again, or choose words."
         )
-    return Classifier.load(file)
+    classifier = Classifier.load(file)
+    if NONE_OF_THESE in {*vocabulary.labels} - {*classifier.classes}:
+        raise InputError(
+            f"The classifier {vocabulary.learned.name} learned no {NONE_OF_THESE!r}; leave it out "
+            "of the words, or train with rejected regions."
+        )
+    return classifier

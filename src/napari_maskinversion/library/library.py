@@ -419,12 +419,14 @@ class Library:
         InputError
             If there is nothing to tell apart, or a word was accepted that is not in ``words``.
         """
-        filters: Any = {**where, "decision": ("accepted", "rejected")}
+        filters: Any = {"decision": ("accepted", "rejected"), **where}
         rows = self.rows(**filters)
+        rows = rows[rows["decision"].isin(("accepted", "rejected"))]
         if not len(rows):
             raise InputError(
-                f"The library {self.folder} has no decisions: accept or reject regions in a "
-                "review, then add the results again."
+                f"The library {self.folder} has no decisions"
+                f"{' that fit the filters' * bool(where)}: accept or reject regions in a review, "
+                "then add the results again."
             )
         most = rows["space"].value_counts().index[0]
         ids = rows["id"][rows["space"] == most].tolist()

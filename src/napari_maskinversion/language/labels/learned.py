@@ -6,7 +6,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import BaseModel, Field, NonNegativeInt
 from pydantic.dataclasses import dataclass  # one of the standard library would write `file`
 
 from ...base.errors import InputError
@@ -44,6 +44,26 @@ class Learned:
         return f"{about}, {right} % right on {self.held_out} held out (95 %: {low} to {high} %)"
 
 
+class _Scored(BaseModel):
+    accuracy: float
+    low: float
+    high: float
+
+
+class _Scores(BaseModel):
+    all: _Scored
+    over: str
+
+
+class _Head(BaseModel):
+    """What is read here of the record; `learning` checks the rest."""
+
+    words: list[Any]
+    none: bool = False
+    counts: dict[str, NonNegativeInt] = {}
+    scores: _Scores | None = None
+
+
 def read_head(path: Path) -> dict[str, Any]:
     """Read the record of a classifier's file; refuses other files, damaged and newer ones."""
     from safetensors import SafetensorError, safe_open
@@ -65,6 +85,7 @@ def read_head(path: Path) -> dict[str, Any]:
     record = parse_json(about.get("record", "null").encode(), f"{path}, record")
     if not isinstance(record, dict) or not record.get("words"):
         raise InputError(f"{path} is damaged: its record has no words.")
+    validated(_Head, record, path)
     return record
 
 
