@@ -37,7 +37,7 @@ def classifier(results, tmp_path):
 
 
 def test_measures_are_columns_of_the_results_and_stay_in_their_file(results, tmp_path):
-    table, image = results.to_dataframe(), picture()
+    table, image = results.to_frame(), picture()
     for row, region in enumerate(regions(4)):
         y0, x0, y1, x1 = region.bbox
         inside = image[y0:y1, x0:x1][region.mask]
@@ -45,10 +45,10 @@ def test_measures_are_columns_of_the_results_and_stay_in_their_file(results, tmp
         assert table["std_2"][row] == pytest.approx(inside[:, 2].std())
     assert (table["solidity"] == 1).all()  # squares
     FORMATS["npz"].write(Bundle(results=results), tmp_path / "results.npz")
-    again = open_archive(tmp_path / "results.npz").results.to_dataframe()
+    again = open_archive(tmp_path / "results.npz").results.to_frame()
     assert again["axis_major"].tolist() == table["axis_major"].tolist()
     plain = run(demo_model(), image, regions(1), WORDS, QUICK)
-    assert not {"solidity", "mean_0"} & {*plain.to_dataframe().columns}
+    assert not {"solidity", "mean_0"} & {*plain.to_frame().columns}
 
 
 def test_a_run_measures_what_its_classifier_takes(results, classifier):
@@ -63,5 +63,5 @@ def test_regions_without_what_it_takes_are_refused_in_a_line(classifier):
     unmeasured = run(demo_model(), picture(), regions(2), WORDS, QUICK)
     with pytest.raises(InputError, match=r"measured\.safetensors takes eccentricity.*--measure"):
         rerank(demo_model(), unmeasured, classifier)
-    with pytest.raises(InputError, match=r"takes mean_1, mean_2.*needs the channels"):
+    with pytest.raises(InputError, match=r"takes mean_1, std_1, mean_2.*needs the channels"):
         run(demo_model(), picture()[..., 0], regions(2), classifier, QUICK)

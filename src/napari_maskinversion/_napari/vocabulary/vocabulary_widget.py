@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
@@ -22,7 +23,7 @@ from qtpy.QtWidgets import (
 from ...base.errors import InputError
 from ...language.labels.files import LabelFile
 from ...language.labels.label import Label, clashes, parse_text, to_text, word_lists
-from ...language.labels.learned import Learned
+from ...language.labels.learned import Learned, learned_of, read_head
 from ...language.labels.presets import TITLES, preset, unknown_words_note
 from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
@@ -199,7 +200,7 @@ class VocabularyWidget(Topic, QWidget):
         """Fill in labels, unless the user has typed some."""
         text = to_text(labels)
         if text and not self._own and text != self.text.toPlainText():
-            self._prefilled, self._origin = text, ""
+            self._prefilled, self._origin, self._learned = text, "", None
             self.text.setPlainText(text)
 
     @property
@@ -218,6 +219,11 @@ class VocabularyWidget(Topic, QWidget):
         names = {label.name for label in self._read().labels}
         return {name: mark for name, mark in self._marks.items() if name in names and any(mark)}
 
+    @property
+    def classifier(self) -> str:
+        """The file of the classifier that ranks the words; "" for none."""
+        return str((self._learned and self._learned.file) or "")
+
     def _remember(self, labels: Iterable[Label]) -> None:
         self._marks.update({label.name: (label.group, label.color) for label in labels})
 
@@ -230,7 +236,12 @@ class VocabularyWidget(Topic, QWidget):
         )
 
     def restore(
-        self, text: str, marks: Mapping[str, tuple[str, str]], *, forget: bool = False
+        self,
+        text: str,
+        marks: Mapping[str, tuple[str, str]],
+        *,
+        classifier: str = "",
+        forget: bool = False,
     ) -> None:
         """Restore labels of the last session; labels of a layer replace them.
 
@@ -246,6 +257,9 @@ class VocabularyWidget(Topic, QWidget):
         elif text and self.empty:
             self._prefilled = text
             self.text.setPlainText(text)
+        if forget or (classifier and self.text.toPlainText() == text):
+            self._learned = _learned(classifier)
+            self._tell()
 
     def set_colors(self, field: str) -> None:
         """Follow the theme: napari draws such text fields without an edge."""
@@ -269,6 +283,7 @@ class VocabularyWidget(Topic, QWidget):
         # The words of a sample replace typed ones once; those of a regions' file do not.
         if words and self._own and image not in self._brought:
             self._prefilled, self._origin = to_text(words), image.name
+            self._learned = None
             self._replace(self._prefilled)
         if words:
             self._brought.add(image)
@@ -373,3 +388,10 @@ class VocabularyWidget(Topic, QWidget):
         if self._learned is not None:
             notes[1:] = [f"{self._learned.text}; other words: Presets or Load..."]
         self.count.setText("\n".join(filter(None, notes)))
+
+
+def _learned(file: str) -> Learned | None:
+    """Return the classifier of the last session; None if its file is gone."""
+    with suppress(InputError):
+        return learned_of(Path(file), read_head(Path(file))) if file else None
+    return None
