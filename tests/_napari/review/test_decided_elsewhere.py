@@ -82,7 +82,7 @@ def test_decisions_of_project_and_library_are_of_one_space_and_the_files_win(pro
 
 
 def test_a_classifier_learns_from_them_and_says_what_it_left_out(project, library):
-    model = Model(name="demo", fingerprint="abc123", logit_scale=10.0, device="cpu")
+    model = Model(name="demo", fingerprint="abc123", logit_scale=10.0, embed_dim=16, device="cpu")
     own = {0: WORDS[0], 1: None, 2: WORDS[1]}
     results, elsewhere = bundle(seed=0).results, Elsewhere(project.file, library)
     trained = train(lambda: model, results, own, content(0), elsewhere)
