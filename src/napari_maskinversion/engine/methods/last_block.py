@@ -50,7 +50,8 @@ class NaClip(LastBlockMethod):
 class ResClip(NaClip):
     """ResCLIP (arXiv 2411.15851) on NACLIP: half of the attention is that of middle blocks.
 
-    The paper's second step is left out: it needs the words, which an embedding does not know.
+    Which blocks, their weight and the mean over heads are our reading of the paper. Its second step
+    is left out: it needs the words, which an embedding does not know.
     """
 
     title = "ResCLIP"
