@@ -14,7 +14,7 @@ from ..language.ranking.ranking import Ranking, rank
 from ..results.settings import RunSettings
 from ..results.spaces import Space
 from .classifier import Classifier
-from .features import HasShape
+from .features import MEASURE, HasMeasures, has_all, needs_measures
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -28,7 +28,7 @@ def rank_words(
     vocabulary: Vocabulary,
     texts: FloatArray,
     unknown: Collection[str] = (),
-    regions: Iterable[HasShape] = (),
+    regions: Iterable[HasMeasures] = (),
 ) -> list[Ranking]:
     """Rank the labels of a vocabulary for regions.
 
@@ -70,6 +70,28 @@ def check_space(vocabulary: Vocabulary | None, settings: RunSettings, space: str
             f"The classifier {vocabulary.learned.name} was trained on embeddings of "
             f"{', '.join(different)}; run with the same settings, or train it on results of these."
         )
+
+
+def measures_of(vocabulary: Vocabulary | None) -> tuple[str, ...]:
+    """Return the measures of regions that the classifier of a vocabulary takes."""
+    if vocabulary is None or vocabulary.learned is None:
+        return ()
+    return needs_measures(_classifier(vocabulary).features)
+
+
+def check_measures(vocabulary: Vocabulary, regions: Iterable[HasMeasures]) -> None:
+    """Refuse regions none of which has what the classifier takes."""
+    names, regions = measures_of(vocabulary), list(regions)
+    if not names or any(has_all(one, names) for one in regions):
+        return
+    assert vocabulary.learned is not None
+    there = max((one.measures for one in regions), key=len, default={})
+    missing = [name for name in names if name not in there]
+    what = "channels that it was trained on" if there else f"measures: {MEASURE}"
+    raise InputError(
+        f"The classifier {vocabulary.learned.name} takes {', '.join(missing)} of each region, "
+        f"which are missing here; it needs the {what}."
+    )
 
 
 def _classifier(vocabulary: Vocabulary) -> Classifier:

@@ -21,6 +21,7 @@ from ..images.plane_source import PlaneSource
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..language.text import embed_vocabulary
+from ..learning.features import kinds_of
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.results import Results
@@ -388,7 +389,7 @@ class Library:
         self,
         words: str | Sequence[str] | Vocabulary | None = None,
         *,
-        features: bool = False,
+        features: str | Sequence[str] = (),
         model: Backbone | None = None,
         templates: Sequence[str] = (),
         **where: Unpack[Where],
@@ -399,9 +400,10 @@ class Library:
         ----------
         words : str, sequence of str or Vocabulary, optional
             All classes, as ``--labels`` takes them; default: the words that were accepted.
-        features : bool
-            Learn from area, height, width and fill of the regions, too, where size means something:
-            in images of one scale.
+        features : str or sequence of str
+            Learn from these, too: ``"size"``, ``"shape"``, ``"intensity"``. Sizes mean something in
+            images of one scale; shape and intensity need runs that measured the regions
+            (``measure=True``).
         model : Backbone, optional
             The model for the words; default: that of the library, loaded by its name.
         templates : sequence of str
@@ -419,6 +421,7 @@ class Library:
         InputError
             If there is nothing to tell apart, or a word was accepted that is not in ``words``.
         """
+        kinds = kinds_of(features if isinstance(features, str) else ",".join(features))
         filters: Any = {"decision": ("accepted", "rejected"), **where}
         rows = self.rows(**filters)
         rows = rows[rows["decision"].isin(("accepted", "rejected"))]
@@ -433,7 +436,25 @@ class Library:
         space, vectors = self.space(ids), self.vectors(ids)
         model = model or self._loaded(space)
         self.check_model(model, space)
-        return train(rows, vectors, space, words, model, templates, features=features)
+        measures = self._measures(rows["id"].tolist())
+        rows = rows.assign(content=self._contents(rows["id"].tolist()))
+        return train(rows, vectors, space, words, model, templates, kinds, measures)
+
+    def _contents(self, ids: Sequence[int]) -> list[str]:
+        """Return the hashes of the images of regions, in ascending order of their numbers."""
+        query = f"SELECT content {_FROM} WHERE regions.{_IDS} ORDER BY regions.id"
+        with self._store.reading() as database:
+            return [content for (content,) in database.execute(query, _ids(ids))]
+
+    def _measures(self, ids: Sequence[int]) -> list[dict[str, float]]:
+        with self._store.reading() as database:
+            rows = map(
+                dict,
+                database.execute(
+                    f"SELECT * FROM regions WHERE {_IDS} ORDER BY id", {"ids": json.dumps(ids)}
+                ),
+            )
+            return [json.loads(row.get("measures") or "{}") for row in rows]
 
     def thumbnail(self, id: int) -> npt.NDArray[np.uint8] | None:
         """Return a small picture of a region.

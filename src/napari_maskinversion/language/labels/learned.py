@@ -30,6 +30,7 @@ class Learned:
     high: float | None = None
     held_out: str = ""  # What was held out as a whole: "images" or "regions"
     calibrated: bool = True  # Whether its probabilities are
+    words: Annotated[tuple[str, ...], Field(exclude=True)] = field(default=(), compare=False)
     # Where it lies; no file says so
     file: Annotated[Path | None, Field(exclude=True)] = field(default=None, compare=False)
 
@@ -91,7 +92,7 @@ def read_head(path: Path) -> dict[str, Any]:
 
 def learned_of(path: Path, record: dict[str, Any]) -> Learned:
     """Return what results tell of a classifier."""
-    scores = record.get("scores") or {}
+    scores, words = record.get("scores") or {}, record["words"]
     return validated(
         Learned,
         {
@@ -101,6 +102,7 @@ def learned_of(path: Path, record: dict[str, Any]) -> Learned:
             **{name: scores.get("all", {}).get(name) for name in ("accuracy", "low", "high")},
             "held_out": scores.get("over", ""),
             "calibrated": bool(scores),
+            "words": [one.get("name", "") if isinstance(one, dict) else str(one) for one in words],
             "file": path.absolute(),
         },
         path,
