@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.cli.captions import Words
 from napari_maskinversion.language.labels.presets import vocabulary_of, with_classifier
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.learning.ranking import check_space, rank_words
@@ -88,3 +89,8 @@ def test_none_of_these_is_no_word_of_a_classifier_that_did_not_learn_it(file):
     words = with_classifier(file, NONE_OF_THESE)
     with pytest.raises(InputError, match=r"cells\.safetensors learned no 'none of these'"):
         check_space(words, RunSettings(), "abc")
+
+
+def test_prompts_are_those_of_the_classifier(file):
+    with pytest.raises(InputError, match=r"--template cannot be used with .*cells\.safetensors"):
+        Words(classifier=file, template=["a {}"]).vocabulary(None)

@@ -116,7 +116,8 @@ class Project(FrozenModel):
         if self.labels is None:
             return learned
         labels = _resolved(self.labels, folder)
-        vocabulary = with_colors(vocabulary_of(labels, self.templates, threshold), self.colors)
+        templates = self.templates or (() if learned is None else learned.templates)
+        vocabulary = with_colors(vocabulary_of(labels, templates, threshold), self.colors)
         return vocabulary if learned is None else replace(vocabulary, learned=learned.learned)
 
     def files(self, folder: Path) -> list[Path]:

@@ -52,9 +52,7 @@ def rank_words(
         places = [vocabulary.labels.index(label.name) for label in more]
         rows = [row for row, owner in enumerate(vocabulary.owners) if owner in places]
         classifier = classifier.with_words(new, texts[rows])
-    return classifier.rank(
-        embeddings, vocabulary.labels, unknown, regions, vocabulary.threshold
-    )
+    return classifier.rank(embeddings, vocabulary.labels, unknown, regions, vocabulary.threshold)
 
 
 def check_space(vocabulary: Vocabulary | None, settings: RunSettings, space: str) -> None:
