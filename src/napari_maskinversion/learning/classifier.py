@@ -458,8 +458,8 @@ def _load(path: Path, *_: int) -> Classifier:
     shapes = {
         "texts": (len(vocabulary.words), *width),
         "learned": (len(classes), sum(inputs) + 1),
-        "centre": (max(width, inputs)),
-        "spread": (max(width, inputs)),
+        "centre": max(width, inputs),
+        "spread": max(width, inputs),
     }
     for name, shape in shapes.items():
         array = arrays.get(name)

@@ -170,7 +170,8 @@ class VocabularyWidget(Topic, QWidget):
     def _ranks(self, typed: TypedLabels) -> Learned | None:
         """Return the classifier that ranks the words; None where none of them is one of its."""
         learned, names = self._learned, {label.name for label in typed.labels}
-        return learned if learned is not None and names & {*learned.words} else None
+        is_left = learned is not None and (not learned.words or names & {*learned.words})
+        return learned if is_left else None
 
     def _tell(self) -> None:
         """Pass the words to the session."""
