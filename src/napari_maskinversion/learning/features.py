@@ -58,7 +58,7 @@ def names_of(kinds: Sequence[str], regions: Sequence[HasMeasures]) -> tuple[str,
             f"None of the {len(regions)} decided regions was measured, so there is no shape or "
             f"intensity to learn from; {MEASURE}, and add the results again."
         )
-    names = SIZE if "size" in kinds else ()
+    names: tuple[str, ...] = SIZE if "size" in kinds else ()
     for name in measured[0][0] if measured else ():
         names += (name,) * (("shape" if name in SHAPE else "intensity") in kinds)
     return names

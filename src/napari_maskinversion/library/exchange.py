@@ -99,6 +99,8 @@ def _part(rows: list[dict[str, Any]]) -> Part:
     if not {"model", "architecture", "space"} <= about.keys():
         raise ValueError("a space does not name its model")
     image = ImageRecord(**{name: rows[0][name] for name in _OF_IMAGE})
-    facts = [{"measures": "", **{name: row[name] for name in FACTS if name in row}} for row in rows]
+    facts: list[dict[str, Any]] = [
+        {"measures": "", **{name: row[name] for name in FACTS if name in row}} for row in rows
+    ]
     space = Space(about=rows[0]["space"], width=vectors.shape[1])
     return space, image, facts, vectors, lambda place: rows[place]["picture"]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..base.identity import Position
-from ..base.reading import as_path
+from ..base.reading import as_path, parse_json
 from ..base.targets import check_targets
 from ..images.ome_zarr import is_zarr
 from ..images.plane_source import PlaneSource
@@ -454,7 +454,7 @@ class Library:
                     f"SELECT * FROM regions WHERE {_IDS} ORDER BY id", {"ids": json.dumps(ids)}
                 ),
             )
-            return [json.loads(row.get("measures") or "{}") for row in rows]
+            return [parse_json(row.get("measures") or "{}", "measures") for row in rows]
 
     def thumbnail(self, id: int) -> npt.NDArray[np.uint8] | None:
         """Return a small picture of a region.

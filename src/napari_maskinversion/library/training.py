@@ -44,8 +44,10 @@ def train(
     Rows of other spaces are named; vectors (n, e) are those of this one; measures are of all rows.
     """
     is_here = (rows["space"] == space.id).to_numpy()
-    others, rows, notes = rows[~is_here], rows[is_here], ()
-    features, names = None, ()
+    others, rows = rows[~is_here], rows[is_here]
+    notes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    features = None
     if kinds:
         boxes = zip(*(rows[one] for one in _BOX), strict=True)
         here = compress(measures, is_here)

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Literal
@@ -203,13 +204,17 @@ def _source_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
         )
 
 
+def _measure(name: str, region: RegionResult, info: RunInfo) -> float | None:
+    return region.measures.get(name)
+
+
 def _measures(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
     for name in dict.fromkeys(name for region in regions for name in region.measures):
         yield ColumnSpec(
             name=name,
             explanation=explanation(name),
             unit="px" if name.startswith("axis") else "",
-            value=lambda region, info, name=name: region.measures.get(name),
+            value=partial(_measure, name),
         )
 
 
