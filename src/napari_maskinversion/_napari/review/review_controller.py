@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
@@ -411,6 +412,12 @@ class ReviewController(Topic, QObject):
         if state is None or record is None:
             return
         self._taught = state
+        from .decided_elsewhere import Elsewhere
+
+        project = self._session.project
+        file = None if project is None or not project.file else Path(project.file)
+        known = self.learning.known.accepted(state.results)
+        elsewhere = Elsewhere(file, self._session.library, known)
         image, settings = state.review.image.content, record.snapshot.settings
         self._training.start(
             partial(
@@ -419,7 +426,7 @@ class ReviewController(Topic, QObject):
                 state.results,
                 state.taught,
                 image,
-                self.learning.known.of_others(state.results, image),
+                elsewhere,
             )
         )
 
