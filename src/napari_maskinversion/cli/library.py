@@ -210,8 +210,12 @@ def train_command(
     ] = None,
     template: Annotated[list[str] | None, template_option("photo")] = None,
     features: Annotated[
-        bool, typer.Option(help="Learn from size and shape, too; for images of one scale.")
-    ] = False,
+        str,
+        typer.Option(
+            help="Learn from these, too: size, shape, intensity, with commas between. Shape and "
+            "intensity are of runs with --measure."
+        ),
+    ] = "",
     overwrite: Annotated[bool, typer.Option(help="Replace the file.")] = False,
 ) -> None:
     """Learn a classifier from decisions; --classifier of run and batch ranks words by it."""

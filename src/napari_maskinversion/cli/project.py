@@ -68,6 +68,7 @@ def new_command(
     check_library(into, folder / OUT)
     made = Project(
         labels=stored_labels(words.only_list, folder),
+        classifier=None if words.extended is None else relative(words.extended, folder),
         templates=tuple(words.template or ()),
         captions=None if words.captions is None else relative(words.captions, folder),
         caption_column=words.caption_column,

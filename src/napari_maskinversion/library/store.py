@@ -56,7 +56,7 @@ CREATE TABLE regions (
   space INTEGER NOT NULL REFERENCES spaces, row INTEGER NOT NULL,
   y0 INTEGER NOT NULL, x0 INTEGER NOT NULL, y1 INTEGER NOT NULL, x1 INTEGER NOT NULL,
   area REAL NOT NULL, label TEXT NOT NULL, suggestion TEXT NOT NULL, confidence REAL,
-  decision TEXT NOT NULL, date TEXT NOT NULL,
+  decision TEXT NOT NULL, date TEXT NOT NULL, measures TEXT NOT NULL DEFAULT '',
   UNIQUE (image, plane, region, space), UNIQUE (space, row));
 CREATE INDEX by_label ON regions (label, decision);
 CREATE TABLE thumbnails (
@@ -65,7 +65,7 @@ CREATE TABLE thumbnails (
 # Columns of a region that the caller of `write` brings.
 FACTS: Final = (
     *("plane", "region", "y0", "x0", "y1", "x1", "area"),
-    *("label", "suggestion", "confidence", "decision", "date"),
+    *("label", "suggestion", "confidence", "decision", "date", "measures"),
 )
 _COLUMNS: Final = ("image", "space", "row", *FACTS)
 _UPSERT: Final = (
@@ -146,6 +146,10 @@ class Store:
             database.execute("BEGIN IMMEDIATE")
             try:
                 self._tidy(database)
+                if not has_measures(database):  # a library of the first days
+                    database.execute(
+                        "ALTER TABLE regions ADD COLUMN measures TEXT NOT NULL DEFAULT ''"
+                    )
                 yield database
                 database.execute("UPDATE changes SET count = count + 1")
                 database.execute("COMMIT")
@@ -495,6 +499,11 @@ class Store:
                     bad += int((~(np.abs(lengths - 1) < 0.01)).sum())  # NaN is none
                 if bad:
                     yield f"{bad} vectors of {space.file} do not have length 1: they were changed."
+
+
+def has_measures(database: sqlite3.Connection) -> bool:
+    """Return whether regions have a column for measures."""
+    return "measures" in (row["name"] for row in database.execute("PRAGMA table_info(regions)"))
 
 
 def _bytes(space: Space) -> int:

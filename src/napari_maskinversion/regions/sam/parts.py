@@ -37,6 +37,10 @@ class Part:
         y, x = self.box[:2]
         return self._source.read(0, (box[0] + y, box[1] + x, box[2] + y, box[3] + x))
 
+    def values(self, box: Box) -> Array:
+        """Return the pixels that SAM sees."""
+        return self.read(0, box)
+
     def check(self) -> None:
         """Accept a part where there is nothing to see."""
 
