@@ -18,6 +18,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from napari_maskinversion.base.cache_folder import cache_folder
 from napari_maskinversion.bench.measures.figures_file import write_figures
 from napari_maskinversion.demo_model.domains import KINDS, NAMES, load
 from napari_maskinversion.learning.classifier import Classifier
+from napari_maskinversion.learning.features import Measured, features_of
+from napari_maskinversion.regions.measures import VALUES, measure
 from napari_maskinversion.review.exemplars import Exemplars, Learner
 from napari_maskinversion.review.queue import farthest
 
@@ -90,25 +93,19 @@ def pool_of(subject: ModelUnderTest, folder: Path, kind: str) -> Pool:
 
 def properties_of(case: Any) -> NDArray[np.float64]:
     """Return size, shape, and intensity by channel of each region of a case, (N, p)."""
-    from skimage.measure import regionprops
-
-    rows = []
+    regions = []
     for mask in case.masks:
-        (one,) = regionprops(mask.astype(np.uint8), case.image)
-        inside = case.image[mask].astype(np.float64)
-        rows.append(
-            [
-                np.log(one.area),
-                one.eccentricity,
-                one.solidity,
-                one.extent,
-                np.log(one.axis_major_length + 1),
-                np.log(one.axis_minor_length + 1),
-                *inside.mean(0),
-                *inside.std(0),
-            ]
-        )
-    return np.array(rows)
+        rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+        y0, x0, y1, x1 = int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
+        found = measure(mask[y0:y1, x0:x1], partial(rows_of, case.image[y0:y1, x0:x1]))
+        regions.append(Measured(float(mask.sum()), (y0, x0, y1, x1), found))
+    channels = range(case.image.shape[2])
+    names = ("area", "eccentricity", "solidity", "fill", "axis_major", "axis_minor")
+    return features_of(regions, (*names, *(f"{k}_{n}" for k in VALUES for n in channels)))
+
+
+def rows_of(pixels: NDArray[Any], top: int, bottom: int) -> NDArray[Any]:
+    return pixels[top:bottom]
 
 
 def split(pool: Pool, seed: int) -> tuple[Rows, Rows]:
@@ -382,8 +379,8 @@ def main() -> int:
         found["regions"], found["images"] = len(pool.labels), len(np.unique(pool.images))
         found["classes"] = dict(zip(pool.names, np.bincount(pool.labels).tolist(), strict=True))
         worded = {"words": pool, "other words": replace(pool, texts=others[: len(pool.names)])}
-        for part, measure in parts.items():
-            found[part] = {words: measure(one, args.seeds) for words, one in worded.items()}
+        for part, figures in parts.items():
+            found[part] = {words: figures(one, args.seeds) for words, one in worded.items()}
             write_figures(page, args.out)
             print(f"{kind}: {part}", file=sys.stderr)
     print(f"Wrote {args.out}")

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "licences.md"
 # Of packages that say it in a file only, and of those that this environment may lack.
 KNOWN = {
+    "cleanlab": "Apache-2.0",
     "matplotlib": "PSF-based",
     "PyQt6": "GPL-3.0-only",
     "PySide6": "LGPL-3.0-only OR GPL-2.0-only OR GPL-3.0-only",

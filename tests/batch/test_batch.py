@@ -35,6 +35,7 @@ from napari_maskinversion.batch.running import plan, write_failed
 from napari_maskinversion.cli import console
 from napari_maskinversion.cli.console import ProgressBar
 from napari_maskinversion.engine.models.specs import bundled_folder
+from napari_maskinversion.language.labels.presets import with_classifier
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.regions.annotations.label_maps import write_label_maps
@@ -43,6 +44,8 @@ from napari_maskinversion.results.export.archive import open_archive, save_archi
 from tests.scenes import label_image, picture
 
 from .conftest import FAST, save
+
+CLASSIFIER = Path(__file__).parents[1] / "learning/version_1.safetensors"
 
 # A batch of two folders instead of a project.
 FOLDERS = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
@@ -247,6 +250,18 @@ def test_other_names_beside_the_regions_are_other_labels(images, fine, kind):
     assert differences(replace(task, vocabulary=Vocabulary(("cat",)))) == ["labels"]
     names.write_text(names.read_text().replace("dog", "car"))
     assert differences(task) == []
+
+
+def test_words_added_to_a_classifier_are_kept_with_it(images, fine):
+    shutil.copy(CLASSIFIER, images / "cells.safetensors")
+    many = ("--images", "images/cell-1.png", "--regions", "masks", *FAST[2:])
+    words = ("--classifier", "cells.safetensors", "--labels", "parasite")
+    fine("project", "new", ".", *many, *words)
+    vocabulary = OpenProject.read(images).task("cell-1.png").vocabulary
+    whole = with_classifier(Path("cells.safetensors"), "parasite")
+    for name in ("labels", "synonyms", "templates", "learned"):
+        assert getattr(vocabulary, name) == getattr(whole, name), name
+    assert vocabulary.learned.file == images / "cells.safetensors"
 
 
 def test_regions_without_a_file_of_names_are_described_as_in_earlier_batches(images, fine):

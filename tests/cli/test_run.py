@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -17,14 +18,16 @@ import zarr
 
 from napari_maskinversion.cli import run as run_module
 from napari_maskinversion.engine.models.registry import get_spec
+from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.images.stack import stack_of
 from napari_maskinversion.language.labels.presets import preset
 from napari_maskinversion.pipeline import inputs as pipeline_inputs
+from napari_maskinversion.pipeline import model_check
 from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.pipeline.timings import forget
 from napari_maskinversion.results.export import heatmaps
 from napari_maskinversion.results.settings import RunSettings
-from tests.scenes import label_image, picture
+from tests.scenes import demo_model, label_image, picture
 
 from .conftest import ok, refusal
 
@@ -417,6 +420,28 @@ def test_a_fetch_without_network_is_one_line_that_names_the_bundled_model(refuse
     line = err.strip().splitlines()[-1]
     assert line.startswith("Error:")
     assert "demo" in line
+
+
+def test_a_model_of_a_field_says_its_source_and_prompts(call, fine, files, tmp_path, monkeypatch):
+    out = call("models", "list", "--domain", "aerial")[1]
+    assert (
+        "RemoteCLIP-B-32: from chendelong/RemoteCLIP/RemoteCLIP-ViT-B-32.pt, activation GELU" in out
+    )
+    spec = replace(demo_model().spec, prompts="aerial")
+    monkeypatch.setattr(demo_model(), "spec", spec)
+    run = ["run", files / "image.png", files / "masks.png", "--labels", "car,key", "--steps", 1]
+    hint = "demo has prompts of its field: --template aerial."
+    assert hint in fine(*run, "--out", tmp_path / "a")
+    assert hint not in fine(*run, "--template", "aerial", "--out", tmp_path / "b")
+
+
+def test_a_sam_cannot_be_checked_as_a_model(refused):
+    assert "sam2.1-hiera-tiny is a SAM" in refused("models", "check", "sam2.1-hiera-tiny")
+
+
+def test_a_folder_is_judged_as_a_general_model(call, monkeypatch):
+    monkeypatch.setattr(model_check, "rank_regions", lambda model: [])
+    assert "judged as a general model" in call("models", "check", bundled_folder())[2]
 
 
 def test_a_check_of_the_bundled_model_reports_each_picture(call):

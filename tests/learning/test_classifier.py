@@ -191,6 +191,15 @@ def test_contradictions_and_what_is_not_finite_are_left_out_and_named():
     assert np.isnan(classifier.held_out[[0, 7, 15]]).all()
 
 
+def test_a_class_all_of_whose_decisions_are_left_out_is_none_and_no_doubt():
+    rows, labels, images = decided(each=5)
+    rows = np.vstack([rows, rows[:1]])
+    labels = [*labels, None]
+    classifier = begun().fit(rows, labels, [*images, "other.tif"])
+    assert classifier.classes == WORDS
+    assert not {15} & {row for row, _ in classifier.doubtful(labels)}
+
+
 def test_a_class_of_one_region_is_learned_and_its_accuracy_unknown():
     rows, labels, images = decided(each=10)
     keep = [row for row, label in enumerate(labels) if label != "platelet"]

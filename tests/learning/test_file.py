@@ -1,6 +1,7 @@
 """A classifier is kept in a file without code, which later versions open."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,12 @@ def changed(file, arrays=None, **record):
         ({"words": []}, "has no words"),
         ({"words": ["red cell"]}, "damaged: texts does not fit its 2 classes"),
         ({"scale": "x"}, "scale"),
+        ({"scale": 0}, "scale"),
+        ({"temperature": 0}, "temperature"),
+        ({"words": 5}, "words"),
+        ({"scores": "x"}, "scores"),
+        ({"counts": [1]}, "counts"),
+        ({"features": ["area", "height", "width", "fill"]}, "damaged: learned does not fit"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name(tmp_path, record, problem):
@@ -104,6 +111,8 @@ def test_what_cannot_be_used_is_refused_by_name(tmp_path, record, problem):
     changed(file, **record)
     with pytest.raises(InputError, match=rf"cells\.safetensors.*{problem}"):
         Classifier.load(file)
+    with suppress(InputError):  # as a list of words, what it reads only has to be right
+        vocabulary_of(str(file))
 
 
 def test_damaged_files_are_refused(tmp_path):
@@ -115,6 +124,10 @@ def test_damaged_files_are_refused(tmp_path):
     changed(file, {**arrays, "learned": arrays["learned"] * np.nan})
     with pytest.raises(InputError, match="damaged: learned does not fit"):
         Classifier.load(file)
+    for texts in (np.tile(arrays["texts"], 2), np.zeros(()), arrays["texts"][..., None]):
+        changed(file, {**arrays, "texts": texts.copy()})
+        with pytest.raises(InputError, match="damaged: (texts|centre) does not fit"):
+            Classifier.load(file)
     with pytest.raises(InputError, match=r"There is no classifier at .*gone\.safetensors"):
         Classifier.load(tmp_path / "gone.safetensors")
 

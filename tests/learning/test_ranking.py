@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.cli.captions import Words
 from napari_maskinversion.language.labels.presets import vocabulary_of, with_classifier
-from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.learning.ranking import check_space, rank_words
 from napari_maskinversion.results.settings import RunSettings
 from napari_maskinversion.results.spaces import Space
@@ -76,3 +77,20 @@ def test_results_from_elsewhere_say_that_the_classifier_is_missing(file):
     }))  # fmt: skip
     with pytest.raises(InputError, match=r"do not say where the classifier cells\.safetensors"):
         ranked(gone)
+
+
+def test_a_threshold_counts_where_the_classifier_learned_no_none_of_these(file):
+    low, high = (ranked(vocabulary_of(str(file), (), limit))[1] for limit in (-1.0, 1.0))
+    assert {one.suggestion for one in low} == {*WORDS}
+    assert {one.suggestion for one in high} == {NONE_OF_THESE}
+
+
+def test_none_of_these_is_no_word_of_a_classifier_that_did_not_learn_it(file):
+    words = with_classifier(file, NONE_OF_THESE)
+    with pytest.raises(InputError, match=r"cells\.safetensors learned no 'none of these'"):
+        check_space(words, RunSettings(), "abc")
+
+
+def test_prompts_are_those_of_the_classifier(file):
+    with pytest.raises(InputError, match=r"--template cannot be used with .*cells\.safetensors"):
+        Words(classifier=file, template=["a {}"]).vocabulary(None)

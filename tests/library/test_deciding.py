@@ -78,6 +78,17 @@ def test_accepting_takes_what_is_suggested_for_each(library):
     assert states(library)[:2] == [("accepted", "red cell"), ("accepted", "white cell")]
 
 
+def test_an_image_that_is_another_one_by_now_is_not_decided_about(library, tmp_path):
+    write_image(tmp_path, 7).replace(tmp_path / "image-0.png")
+    decided = decide(library, library.rows()["id"].iloc[[0, 4]].tolist(), status="rejected")
+    assert "has changed" in next(iter(decided.problems.values()))
+    assert [one[0] for one in states(library)] == [
+        *["undecided"] * 4,
+        "rejected",
+        *["undecided"] * 3,
+    ]
+
+
 def test_an_image_that_is_gone_or_open_elsewhere_is_left_out_with_its_reason(library, tmp_path):
     ids = library.rows()["id"].iloc[[0, 4]].tolist()
     with reviewing(tmp_path, 1):

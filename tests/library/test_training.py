@@ -1,5 +1,6 @@
 """A classifier learned from the decisions in a library, and used by runs."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
 from napari_maskinversion.learning.classifier import Classifier
+from napari_maskinversion.learning.features import Measured
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.results.results import Results
 
 from .made import WIDTH, bundle, vectors, write_image
 
@@ -28,16 +31,20 @@ def model(monkeypatch, tmp_path):
     return Model(name="demo", fingerprint="abc123", logit_scale=10.0, embed_dim=WIDTH, device="cpu")
 
 
-def library_of(folder, images=6, **about):
-    """Five decided regions an image, which look like their kind: two of each word, one rejected."""
-    made, kinds = Library.new(folder / "cells"), 2 * vectors(3, 50)
+def bundle_of(seed):
+    """Five decided regions, which look like their kind: two of each word, one rejected."""
+    rows = 2 * vectors(3, 50)[[0, 0, 1, 1, 2]] + 0.5 * vectors(5, seed)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     states = ("accepted",) * 4 + ("rejected",)
+    one = bundle(seed=seed, decisions=states, rows=rows.astype(np.float32))
+    one.columns["accepted_label"][2:4] = [WORDS[1]] * 2
+    return one
+
+
+def library_of(folder, images=6):
+    made = Library.new(folder / "cells")
     for seed in range(images):
-        rows = kinds[[0, 0, 1, 1, 2]] + 0.5 * vectors(5, seed)
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        one = bundle(seed=seed, decisions=states, rows=rows.astype(np.float32), **about)
-        one.columns["accepted_label"][2:4] = [WORDS[1]] * 2
-        made.add(one, image=write_image(folder, seed))
+        made.add(bundle_of(seed), image=write_image(folder, seed))
     return made
 
 
@@ -93,9 +100,26 @@ def test_a_library_without_decisions_is_refused(tmp_path, model):
         library.train(model=model)
 
 
-def test_size_and_shape_are_learned_if_asked_for(tmp_path, model):
+def test_a_filter_of_decisions_counts(tmp_path, model):
     library = library_of(tmp_path)
-    trained = library.train(model=model, features=True)
+    assert NONE_OF_THESE not in library.train(model=model, decision="accepted").classes
+    with pytest.raises(InputError, match="has no decisions that fit the filters: accept or"):
+        library.train(model=model, decision="undecided")
+
+
+def test_a_copy_of_an_image_is_held_out_with_it(tmp_path, model):
+    library = library_of(tmp_path, images=1)
+    (copies := tmp_path / "copies").mkdir()
+    rows = library.vectors([1, 2, 3, 4, 5])
+    one = bundle(seed=0, decisions=("accepted",) * 4 + ("rejected",), rows=rows)
+    one.columns["accepted_label"][2:4] = [WORDS[1]] * 2
+    library.add(one, image=write_image(copies))
+    assert library.train(model=model).scores.over == "regions"
+
+
+def test_size_is_learned_if_asked_for(tmp_path, model):
+    library = library_of(tmp_path)
+    trained = library.train(model=model, features="size")
     assert trained.features == ("area", "height", "width", "fill")
     again = Classifier.load(trained.save(tmp_path / "cells"))
     regions = bundle().results.regions[:3]
@@ -103,3 +127,33 @@ def test_size_and_shape_are_learned_if_asked_for(tmp_path, model):
     assert first.labels[0] == "dust"
     with pytest.raises(InputError, match="takes 20 numbers a region; got 16"):
         again.probabilities(library.vectors([1]))
+
+
+def measured(of):
+    """The regions of results, of which accepted ones are bright."""
+    regions = [
+        replace(one, measures={"solidity": 1.0, "mean_0": 90.0 if place < 2 else 20.0 + place})
+        for place, one in enumerate(of.results.regions)
+    ]
+    return replace(of, results=Results(of.results.info, tuple(regions)))
+
+
+def test_what_runs_measured_is_kept_and_learned(tmp_path, model):
+    library = library_of(tmp_path)
+    with pytest.raises(InputError, match="None of the 30 decided regions was measured.*--measure"):
+        library.train(model=model, features=("size", "intensity"))
+    for seed in range(5):
+        library.add(measured(bundle_of(seed)), image=tmp_path / f"image-{seed}.png")
+    library.export(tmp_path / "all.parquet")
+    copied = Library.new(tmp_path / "copy")
+    copied.add(tmp_path / "all.parquet")
+    for one in (library, copied):
+        trained = one.train(model=model, features="shape,intensity")
+        assert trained.features == ("solidity", "mean_0")
+        assert sum(trained.counts.values()) == 25
+        assert trained.notes[0].startswith("Left out 5 regions without shape, intensity; run")
+    bright, dark = (Measured(9, (0, 0, 3, 3), {"solidity": 1.0, "mean_0": n}) for n in (90, 22))
+    between = np.repeat(library.vectors([1, 3]).mean(0, keepdims=True), 2, 0)
+    rankings = trained.rank(between, WORDS, regions=[bright, dark])
+    is_dust = [one.probabilities[one.labels.index("dust")] for one in rankings]
+    assert is_dust[0] > is_dust[1] + 0.1

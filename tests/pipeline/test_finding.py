@@ -1,13 +1,17 @@
 """Finding in an image without regions, on the bundled model."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from napari_maskinversion import export, find_regions, load_model
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.progress import listening
+from napari_maskinversion.base.regions import Region
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.ranking.ranking import embed_expression
@@ -104,6 +108,25 @@ def test_of_many_proposals_those_are_compared_that_stand_out(model, scene, monke
     assert "; the 6 that stand out most" in said[0].note
     candidates.search(model, embed_expression(model, "frog"))
     assert len(candidates.embedded) == 1
+
+
+def test_a_line_says_what_sam_proposed_and_in_what(model, scene):
+    class Sam:
+        name, words, side, device = "vit_b", "", 32, torch.device("cpu")
+        found = ()
+
+        def segment_everything(self, source, config):
+            return self.found
+
+    with pytest.raises(InputError, match=r"^vit_b proposed no regions\.$"):
+        propose(model, as_source(scene[0]), RunSettings(), Sam())
+    Sam.found = [SimpleNamespace(region=lambda: Region.from_mask(1, scene[1]))]
+    how = propose(model, as_source(scene[0]), RunSettings(), Sam()).how
+    assert how == "vit_b proposed 1 regions (whole image, reduced to 32 px)."
+    Sam.side = 1024
+    assert propose(model, as_source(scene[0]), RunSettings(), Sam()).how == (
+        "vit_b proposed 1 regions."
+    )
 
 
 def test_an_image_of_one_colour_has_nothing_to_find(model):

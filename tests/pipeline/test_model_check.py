@@ -1,9 +1,11 @@
 """`models check`: known pictures, and an honest verdict."""
 
 import numpy as np
+import pytest
 
 from napari_maskinversion.engine.models.loading import load_model, wrap_open_clip
 from napari_maskinversion.engine.models.openclip import uses_quick_gelu
+from napari_maskinversion.engine.models.specs import MODELS
 from napari_maskinversion.pipeline import model_check
 from napari_maskinversion.pipeline.model_check import (
     LABELS,
@@ -65,6 +67,15 @@ def test_a_model_that_names_them_wrongly_fails_and_says_where():
     assert line.split()[1:4] == ["cup", "of", "coffee"]
     assert line.endswith("WRONG")
     assert "NOT" in report.table()
+
+
+@pytest.mark.parametrize("domain", ["aerial", "biology"])
+def test_pictures_of_other_fields_give_no_verdict(domain):
+    model = Oracle(shift=1)
+    model.spec = next(spec for spec in MODELS.values() if spec.domain == domain)
+    report = check_model(model)
+    assert report.ok
+    assert report.table().endswith("0 of 4 right; no verdict: its field has other images.")
 
 
 def test_random_weights_fail():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from napari_maskinversion.base.cache_folder import cache_folder
 from napari_maskinversion.base.errors import InputError, InUseError, NotSavedError
 from napari_maskinversion.review.decision_file import has_decisions, read_runs
 from napari_maskinversion.review.decisions import Decision, Suggestion
@@ -60,9 +61,27 @@ def test_decisions_follow_an_image_that_is_renamed_and_moved_but_not_a_copy(file
         assert labels(review) == {1: "dog"}
         assert any("renamed or moved: its decisions are in" in note for note in review.notes)
         review.accept(key(2), "cat")
-    assert len(lines(beside(moved))) == 2
     with opened(moved) as review:
         assert labels(review) == {1: "dog", 2: "cat"}
+    file.write_bytes(b"other pixels")  # takes the old name
+    with opened(moved) as review:
+        assert labels(review) == {1: "dog", 2: "cat"}
+        review.undo()
+        review.undo()
+        assert labels(review) == {}
+
+
+def test_decisions_of_a_file_that_no_list_of_places_knows_follow_once_it_was_opened(file, tmp_path):
+    file.write_bytes(b"pixels")
+    with opened(file) as review:
+        review.accept(key(1), "dog")
+    for places in cache_folder().rglob("*.places"):
+        places.unlink()
+    with opened(file):
+        pass
+    moved = file.rename(tmp_path / "renamed.png")
+    with opened(moved) as review:
+        assert labels(review) == {1: "dog"}
 
 
 def test_a_decision_is_one_line_under_a_header_that_says_how_it_came_to_be(file):

@@ -87,6 +87,20 @@ def test_a_region_drawn_anew_under_another_id_keeps_its_decision_where_half_over
         )
 
 
+def test_a_region_inside_one_that_was_deleted_gets_no_decision_and_none_gets_two(review):
+    outer, inner = square(1, 10, 10, 50), square(2, 15, 15, 40)
+    with review([outer, inner]) as first:
+        first.accept(key(1), "cell")
+    with review([inner]) as again:
+        assert labels(again) == {}
+    with review([square(3, 4, 4), square(4, 4, 5)]) as first:
+        first.accept(key(3), "a")
+        first.accept(key(4), "b")
+    with review([square(9, 4, 5, 7)]) as again:
+        assert labels(again) == {9: "b"}
+        assert [one.region.id for one in again.restored.unfit] == [1, 3]
+
+
 def test_a_decision_about_a_region_that_is_there_is_given_to_no_other(review):
     with review([square(1, 4, 4)]) as first:
         first.accept(key(1), "a")

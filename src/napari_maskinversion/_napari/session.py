@@ -87,7 +87,7 @@ class Asked:
     # "take words": a `LabelFile`. "take settings": `RunSettings`. "accept word": a word and the
     # least confidence. "decide": a `Verdict`, by image ("" for the one shown). "decided": the
     # `Verdict` or `Decided` that was asked for, and what came of it. "take back": a `Decided`.
-    # "open region": a `RegionPlace`. None otherwise.
+    # "open region": a `RegionPlace`. "gallery": which regions, or None. None otherwise.
     value: Any = None
 
 
@@ -98,6 +98,7 @@ class RegionPlace:
     image: str  # "" for the one shown; else its name in the project, or its path
     region: int
     position: Position = ()
+    path: str = field(default="", compare=False)  # Of its file, as libraries have it; "" if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -685,8 +686,21 @@ class Session(EventedModel):
         return self.record is before and self.show(after)
 
     def select(self, row: int, *, picked: bool = True) -> None:
-        """Select a region by its row."""
-        self._together = {"picked": picked, "row": row}
+        """Select a region by its row; who picks one, marks no others."""
+        self._together = {"picked": picked, "row": row, **({"marked": ()} if picked else {})}
+
+    @property
+    def chosen_rows(self) -> tuple[int, ...]:
+        """The selected rows, unless it is the first one because nobody has chosen any."""
+        if len(self.rows) > 1 or (self.rows and self.picked):
+            return self.rows
+        return (self.row,) if self.picked and self.row >= 0 and not self.marked else ()
+
+    def mark(self, rows: Iterable[int], marked: Iterable[RegionPlace]) -> None:
+        """Select several regions, of this image and of others; see `rows`."""
+        self.rows = tuple(rows)
+        self.picked = self.picked or bool(self.rows)
+        self.marked = tuple(marked)  # last: the table picks one of the rows
 
     def select_place(self, place: RegionPlace) -> bool:
         """Select a region of the results shown, and look at it; return whether it is there."""

@@ -191,7 +191,7 @@ def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
         yield "image"
     if not kept.regions.fits(task.regions):
         yield "regions"
-    before, now = _flat(kept.settings), _flat(_settings(task))
+    before, now = {"measure": False, **_flat(kept.settings)}, _flat(_settings(task))
     if before.get("multi_scale") == "off":  # a setting that is gone, and made no difference
         del before["multi_scale"]
     if kept.captions != task.captions:  # said below

@@ -18,7 +18,7 @@ from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.reading import is_address, parse_yaml, read_bytes, validated
 from ..base.validation import CONTROL, FrozenModel
 from ..engine.models.specs import MODELS
-from ..language.labels.presets import vocabulary_of
+from ..language.labels.presets import vocabulary_of, with_classifier
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
 from ..results.settings import RunSettings, fields_of, settings_by_key, without_dropped
@@ -74,6 +74,8 @@ class Project(FrozenModel):
     # What ``--labels`` takes, or names; None for the names in the files of regions. A file is
     # relative to the project's folder.
     labels: str | tuple[str, ...] | None = None
+    # File of the classifier that ranks the labels, as in ``labels``; its words without labels
+    classifier: str | None = None
     templates: tuple[str, ...] = ()  # What ``--template`` takes
     colors: dict[str, str] = Field(default_factory=dict)  # Colour (``#rrggbb``) of labels, by name
     # What ``--captions`` takes: a file, or the folder of a caption bank, as in ``labels``
@@ -108,16 +110,20 @@ class Project(FrozenModel):
 
     def vocabulary(self, folder: Path, threshold: float | None) -> Vocabulary | None:
         """Return the labels with their prompts and colours; None without labels."""
+        learned = None
+        if self.classifier is not None:
+            learned = with_classifier(place_of(self.classifier, folder), None, threshold)
         if self.labels is None:
-            return None
+            return learned
         labels = _resolved(self.labels, folder)
-        vocabulary = vocabulary_of(labels, self.templates, threshold)
-        return with_colors(vocabulary, self.colors)
+        templates = self.templates or (() if learned is None else learned.templates)
+        vocabulary = with_colors(vocabulary_of(labels, templates, threshold), self.colors)
+        return vocabulary if learned is None else replace(vocabulary, learned=learned.learned)
 
     def files(self, folder: Path) -> list[Path]:
         """Return the files that it reads, see `input_files`."""
         named = [path for one in self.images for path in (one.image, one.regions)]
-        named += [self.captions]
+        named += [self.captions, self.classifier]
         named += [name for name in (self.labels, *self.settings.values()) if isinstance(name, str)]
         return input_files(*(folder / name for name in named if name))
 

@@ -137,6 +137,8 @@ def _project(place: Path | None, many: ManyImages, words: Words) -> OpenProject:
     if labels is not None:
         is_file = os.path.isfile(labels)  # noqa: PTH113 - long texts are no path
         changes["labels"] = str(Path(labels).absolute()) if is_file else labels
+        ranks = words.extended
+        changes["classifier"] = None if ranks is None else str(ranks.absolute())
     return opened.with_project(opened.project.changed(**changes))
 
 

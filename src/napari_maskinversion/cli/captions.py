@@ -26,7 +26,7 @@ from ..language.captions.caption_files import Captions, read_captions
 from ..language.generation.registry import DECODERS
 from ..language.generation.settings import SEARCHES, GenerationSettings, describe
 from ..language.labels.presets import vocabulary_of, with_classifier
-from ..language.labels.vocabulary import Vocabulary
+from ..language.labels.vocabulary import Vocabulary, to_text
 from ..language.ranking.ranking import check_expression, embed_expression
 from ..pipeline.captions import CaptionRequest, generate_captions
 from ..pipeline.job import open_job
@@ -102,6 +102,11 @@ class Words:
     def vocabulary(self, threshold: float | None) -> Vocabulary | None:
         """Return the labels with their prompts; None without labels."""
         if self.classifier is not None:
+            if self.template:
+                raise InputError(
+                    f"--template cannot be used with {self.classifier}: its words keep the "
+                    "prompts they were trained with."
+                )
             return with_classifier(self.classifier, self.labels, threshold)
         if self.labels is None:
             return None
@@ -110,12 +115,15 @@ class Words:
     @property
     def only_list(self) -> str | None:
         """The labels as a project holds them: a classifier stands for its words."""
-        if self.classifier is None:
+        vocabulary = None if self.classifier is None else self.vocabulary(None)
+        if vocabulary is None:
             return self.labels
-        if self.labels is not None:
-            raise InputError("A project takes --labels or --classifier, not both.")
-        with_classifier(self.classifier)  # refuses other files
-        return str(self.classifier)
+        return to_text(vocabulary.full_labels) if self.labels else str(self.classifier)
+
+    @property
+    def extended(self) -> Path | None:
+        """The classifier that ranks these labels, too."""
+        return self.classifier if self.labels else None
 
     def sentences(self) -> CaptionSource | None:
         """Return the captions; refuses a file that has none."""

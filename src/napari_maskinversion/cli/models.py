@@ -46,6 +46,12 @@ def list_command(
         whole="name",
         last=last,
     )
+    for spec in list_models() if domain is not None else ():
+        if spec.domain == domain:
+            echo(
+                f"{spec.name}: from {spec.source}, activation {spec.activation}, tokenizer "
+                f"{spec.tokenizer or 'of CLIP'}, --template {spec.prompts}"
+            )
     for one in ELSEWHERE.values():
         if domain in (None, one.domain):
             echo(one.text)
@@ -128,12 +134,17 @@ def check_command(
 ) -> None:
     """Run a model on known images and check its answers, in about a minute."""
     from ..pipeline.model_check import check_model, describe_model, rank_regions
+    from ..regions.sam.checkpoints import is_checkpoint
 
+    if is_checkpoint(name):
+        raise InputError(f"{name} is a SAM, which reads no labels; check models of 'models list'.")
     model = load(name, settings.architecture, settings.device)
     for line in describe_model(model):
         echo(line)
     report = check_model(model)
     echo(report.table())
+    if Path(name).is_dir():
+        say("A folder does not tell its field: it is judged as a general model.")
     if model.spec is None or not model.spec.bundled:
         for line in rank_regions(model):
             echo(line)

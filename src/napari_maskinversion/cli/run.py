@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ..base.errors import InputError
+from ..language.labels.label import TEMPLATES
 from ..library.library import Library
 from ..pipeline.job import Job, open_job
 from ..regions.annotations.reading import is_annotations
@@ -63,6 +64,9 @@ def run_command(
         if "tif" in output.chosen and settings.method.inverts:
             _check_room(output.out, job)
         model = load(settings.model, settings.architecture, settings.device)
+        field = "photo" if model.spec is None else model.spec.prompts
+        if field != "photo" and vocabulary and vocabulary.templates == TEMPLATES["photo"]:
+            say(f"{model.name} has prompts of its field: --template {field}.")
         bank = None if sentences is None else sentences.bank(model)
         results, finished = invert(model, job, vocabulary, bank)
         bundle = job.bundle(results)

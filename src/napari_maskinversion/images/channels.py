@@ -134,6 +134,10 @@ class ChannelPlane:
             total += unit[:, :, None] * np.asarray(channel.colour, dtype=np.float32)
         return np.clip(total, 0, 1, out=total)
 
+    def values(self, box: Box) -> Array:
+        """Read the stored values of the channels."""
+        return np.stack([channel.plane.values(box) for channel in self._channels], axis=-1)
+
     def check(self) -> None:
         """Refuse a plane on which every channel is empty or constant."""
         errors = [self._auto_limits(index) for index in range(len(self._channels))]
@@ -185,6 +189,10 @@ class ColourPlane:
         if values.dtype == np.uint8:
             return np.asarray(np.round(mixed * 255), dtype=np.uint8)
         return np.asarray(mixed, dtype=np.float32)
+
+    def values(self, box: Box) -> Array:
+        """Read the stored colours."""
+        return self._plane.values(box)[..., :3]
 
     def check(self) -> None:
         """Refuse a plane of one colour, or without a finite value."""

@@ -117,6 +117,15 @@ class LazyPlane:
                 ]
         return out
 
+    def values(self, box: Box) -> Array:
+        """Read a box of the finest level; NaN where there is no value."""
+        values = self.read(0, box)
+        nothing = self.no_value(values)
+        if nothing is None or not nothing.any():
+            return values
+        where = nothing if values.ndim == nothing.ndim else nothing[..., None]
+        return np.where(where, np.nan, values)
+
     def no_value(self, values: Array) -> Array | None:
         """Return where pixels (h, w) have no value; None if all have one.
 

@@ -55,6 +55,12 @@ class PlaneSource(Protocol):
         Shapes: returns (h, w).
         """
 
+    def values(self, box: Box) -> Array:
+        """Read what a box measures in each channel, NaN where there is no value.
+
+        Shapes: returns (h, w, channels).
+        """
+
     def check(self) -> None:
         """Refuse a plane with nothing to see; this is cheap."""
 
@@ -89,6 +95,10 @@ class ArrayPlane:
         """Return a view of a box."""
         y0, x0, y1, x1 = box
         return self.pixels[y0:y1, x0:x1]
+
+    def values(self, box: Box) -> Array:
+        """Return the values of a box without opacity."""
+        return np.atleast_3d(self.read(0, box))[..., :3]
 
     def check(self) -> None:
         """Refuse constant images and values that are not finite."""

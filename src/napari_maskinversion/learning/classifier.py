@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PositiveFloat
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
@@ -23,7 +23,7 @@ from ..language.labels.learned import FORMAT, SUFFIX, VERSION, read_head
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.ranking.ranking import Ranking
 from .evidence import Scores, cautions, doubtful, score, usable
-from .features import NAMES, HasShape, check_features, features_of
+from .features import HasMeasures, check_features, features_of
 from .fitting import Task, chosen_folds, product, temperature_of
 
 FloatArray = npt.NDArray[Any]
@@ -73,7 +73,7 @@ class Classifier:
     notes: tuple[str, ...] = ()  # What the user should know about the decisions
     # Of decided regions, by row of `fit`: probabilities by classifiers that did not see them
     held_out: FloatArray | None = None
-    features: tuple[str, ...] = ()  # What it takes besides embeddings, see `features.NAMES`
+    features: tuple[str, ...] = ()  # What it takes besides embeddings, see `features`
     space: str = ""  # What the embeddings were computed with, see `Space.about`; "": unknown
 
     @property
@@ -126,6 +126,7 @@ class Classifier:
         groups: Sequence[str | int],
         *,
         features: FloatArray | None = None,
+        names: Sequence[str] = (),
         strength: float | None = None,
         validate: bool = True,
     ) -> Self:
@@ -141,6 +142,8 @@ class Classifier:
             The image of each region: images are held out as a whole.
         features : ndarray, shape (N, f), optional
             Numbers to learn from besides.
+        names : sequence of str
+            What these are; runs compute those of ``Library.train``.
         strength : float, optional
             How far decisions may lead away from the words; default: what cross-validation chooses.
         validate : bool
@@ -158,14 +161,14 @@ class Classifier:
         """
         from ..engine.compute.compute_lock import end_threads
 
-        names = [NONE_OF_THESE if label is None else label for label in labels]
-        if missing := sorted({*names} - {*self.words, NONE_OF_THESE}):
+        wanted = [NONE_OF_THESE if label is None else label for label in labels]
+        if missing := sorted({*wanted} - {*self.words, NONE_OF_THESE}):
             raise InputError(
                 f"{missing[0]!r} was decided, but is not among the words; add it to them."
             )
-        kept, notes = usable(embeddings, names)
-        names = [names[row] for row in kept]
-        seen = [name for name in (*self.words, NONE_OF_THESE) if name in set(names)]
+        kept, notes = usable(embeddings, wanted)
+        of_kept = [wanted[row] for row in kept]
+        seen = [name for name in (*self.words, NONE_OF_THESE) if name in set(of_kept)]
         if not kept.size:
             return replace(self, notes=notes)
         if len(seen) < 2:
@@ -174,7 +177,7 @@ class Classifier:
                 "Accept another word, too, or reject some regions."
             )
         classes = self.words + (NONE_OF_THESE,) * (NONE_OF_THESE in seen)
-        targets = np.array([classes.index(name) for name in names])
+        targets = np.array([classes.index(name) for name in of_kept])
         inputs = _joined(embeddings, features)[kept]
         group = np.unique([str(groups[row]) for row in kept], return_inverse=True)[1]
         begun = replace(self, classes=classes, **_standard(inputs, self.texts.shape[1]))
@@ -189,22 +192,22 @@ class Classifier:
             if tested.any():
                 by_words = task.offsets[tested, : len(self.words)].argmax(1) == targets[tested]
                 right = logits[tested].argmax(1) == targets[tested]
-                scores = score(right, by_words, np.array(names)[tested], group[tested], over)
+                scores = score(right, by_words, np.array(of_kept)[tested], group[tested], over)
                 temperature = temperature_of(logits[tested], targets[tested])
                 begun = replace(begun, temperature=temperature)
             held = np.full((len(labels), len(classes)), np.nan)
             held[kept] = _softmax(logits / begun.temperature)
-            notes += cautions(seen, names, group, over, scores)
+            notes += cautions(seen, of_kept, group, over, scores)
         strength = strength or task.usual()
         every = np.arange(len(targets))
         learned = task.learned(every, strength, task.start(every))
         end_threads()
         return replace(
             begun,
-            features=() if features is None else NAMES[: features.shape[1]],
+            features=tuple(names),
             learned=learned,
             strength=strength,
-            counts={name: names.count(name) for name in seen},
+            counts={name: of_kept.count(name) for name in seen},
             scores=scores,
             notes=notes,
             held_out=held,
@@ -234,7 +237,9 @@ class Classifier:
         if self.held_out is None:
             return []
         names = [NONE_OF_THESE if label is None else label for label in labels]
-        targets = np.array([self.classes.index(name) for name in names], np.intp)
+        column = {name: place for place, name in enumerate(self.classes)}
+        # A class all of whose decisions were left out is none; their rows are NaN.
+        targets = np.array([column.get(name, 0) for name in names], np.intp)
         rows = doubtful(self.held_out, targets).tolist()
         return [(row, self.classes[int(self.held_out[row].argmax())]) for row in rows]
 
@@ -269,15 +274,20 @@ class Classifier:
         embeddings: FloatArray,
         labels: Sequence[str],
         unknown: Collection[str] = (),
-        regions: Iterable[HasShape] = (),
+        regions: Iterable[HasMeasures] = (),
+        threshold: float | None = None,
     ) -> list[Ranking]:
         """Rank some of the classes for regions.
 
         The similarity of a class is its logit over the model's logit scale: the cosine of its word
-        plus what was learned. ``regions`` are for classifiers that learned sizes and shapes.
+        plus what was learned. ``regions`` are for classifiers that learned measures of them; one
+        that is missing counts as the mean.
         """
         columns = [self.classes.index(label) for label in labels]
-        features = features_of(regions) if self.features else None
+        features = None
+        if self.features:
+            features = features_of(regions, self.features)
+            features = np.where(np.isnan(features), self.centre[-len(self.features) :], features)
         logits = self.logits(embeddings, features)[:, columns]
         chances = _softmax(logits)
         similarities = (logits * (self.temperature / self.scale)).astype(np.float32)
@@ -287,6 +297,7 @@ class Classifier:
                 tuple(names[order].tolist()),
                 row[order],
                 shares[order].astype(np.float32),
+                threshold,
                 unknown=frozenset(unknown) - self.counts.keys(),
             )
             for order, row, shares in zip(orders, similarities, chances, strict=True)
@@ -416,8 +427,8 @@ class _Record(BaseModel):
     words: list[Any]  # As items of a label file in YAML
     templates: list[str]
     none: bool  # Whether "none of these" was learned
-    scale: float
-    temperature: float
+    scale: PositiveFloat
+    temperature: PositiveFloat
     strength: float
     counts: dict[str, int]
     scores: Scores | None
@@ -441,11 +452,14 @@ def _load(path: Path, *_: int) -> Classifier:
     check_features(record.features, path)
     arrays = load_file(path)
     classes = (*vocabulary.labels, *[NONE_OF_THESE] * record.none)
+    width, inputs = (arrays.get(name, np.zeros(0)).shape[-1:] for name in ("texts", "centre"))
+    if record.features:  # those of `fit` may have no names
+        inputs = (sum(width) + len(record.features),)
     shapes = {
-        "texts": (len(vocabulary.words), arrays["texts"].shape[-1]) if "texts" in arrays else (),
-        "learned": (len(classes), len(arrays.get("centre", ())) + 1),
-        "centre": arrays.get("spread", np.zeros(0)).shape,
-        "spread": arrays.get("centre", np.zeros(0)).shape,
+        "texts": (len(vocabulary.words), *width),
+        "learned": (len(classes), sum(inputs) + 1),
+        "centre": max(width, inputs),
+        "spread": max(width, inputs),
     }
     for name, shape in shapes.items():
         array = arrays.get(name)

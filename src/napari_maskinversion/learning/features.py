@@ -1,20 +1,25 @@
-"""What a classifier may learn from besides embeddings: size and shape of regions, if asked to."""
+"""What a classifier may learn from besides embeddings: size, shape, intensity, if asked to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, Protocol
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
+from ..regions.measures import SHAPE, VALUES
 
-NAMES: Final = ("area", "height", "width", "fill")
+SIZE: Final = ("area", "height", "width", "fill")  # Known of every region
+KINDS: Final = ("size", "shape", "intensity")
+_LOGARITHMS: Final = ("area", "height", "width", "axis_major", "axis_minor")
+MEASURE: Final = "run their images with --measure ('Measure regions' in the panel's settings)"
 
 
-class HasShape(Protocol):
-    """A region of a file, a run or results."""
+class HasMeasures(Protocol):
+    """A region of results, or of a run."""
 
     @property
     def area(self) -> float:
@@ -24,18 +29,73 @@ class HasShape(Protocol):
     def bbox(self) -> tuple[int, int, int, int]:
         """``(y0, x0, y1, x1)`` in pixels, end exclusive."""
 
+    @property
+    def measures(self) -> Mapping[str, float]:
+        """See `regions.measures.measure`; empty if it was not measured."""
 
-def features_of(regions: Iterable[HasShape]) -> npt.NDArray[np.float64]:
-    """Return `NAMES` (N, 4): logarithms of pixels, and the share of the box that is covered."""
-    rows = [(one.area, one.bbox[2] - one.bbox[0], one.bbox[3] - one.bbox[1]) for one in regions]
-    sizes = np.maximum(np.array(rows, np.float64).reshape(-1, 3), 1)
-    return np.column_stack([np.log(sizes), sizes[:, 0] / (sizes[:, 1] * sizes[:, 2])])
+
+class Measured(NamedTuple):
+    """A region whose results are not there yet, or not any more."""
+
+    area: float
+    bbox: tuple[int, int, int, int]
+    measures: Mapping[str, float]
+
+
+def kinds_of(text: str) -> tuple[str, ...]:
+    """Return the kinds of features that a user names: "size,intensity"."""
+    kinds = tuple(part.strip() for part in text.split(",") if part.strip())
+    if wrong := [kind for kind in kinds if kind not in KINDS]:
+        raise InputError(f"Features are {', '.join(KINDS)}; got {wrong[0]!r}.")
+    return kinds
+
+
+def names_of(kinds: Sequence[str], regions: Sequence[HasMeasures]) -> tuple[str, ...]:
+    """Return the features of these kinds; intensities are of the channels of most regions."""
+    measured = Counter(tuple(one.measures) for one in regions if one.measures).most_common(1)
+    if not measured and {*kinds} - {"size"}:
+        raise InputError(
+            f"None of the {len(regions)} decided regions was measured, so there is no shape or "
+            f"intensity to learn from; {MEASURE}, and add the results again."
+        )
+    names: tuple[str, ...] = SIZE if "size" in kinds else ()
+    for name in measured[0][0] if measured else ():
+        names += (name,) * (("shape" if name in SHAPE else "intensity") in kinds)
+    return names
+
+
+def needs_measures(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of a classifier's features that have to be measured."""
+    return tuple(name for name in names if name not in SIZE)
+
+
+def has_all(region: HasMeasures, names: Iterable[str]) -> bool:
+    """Return whether a region has what these features take."""
+    return all(name in region.measures for name in needs_measures(names))
+
+
+def features_of(regions: Iterable[HasMeasures], names: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return features (N, names): lengths and areas as logarithms; NaN where one is missing."""
+
+    def numbers(one: HasMeasures) -> list[float]:
+        y0, x0, y1, x1 = one.bbox
+        area, height, width = (max(float(n), 1.0) for n in (one.area, y1 - y0, x1 - x0))
+        size = {"area": area, "height": height, "width": width, "fill": area / (height * width)}
+        known = {**one.measures, **size}
+        return [known.get(name, np.nan) for name in names]
+
+    table = np.array([numbers(one) for one in regions], np.float64).reshape(-1, len(names))
+    for column, name in enumerate(names):
+        if name in _LOGARITHMS:
+            table[:, column] = np.log(table[:, column] + (name not in SIZE))  # an axis may be 0
+    return table
 
 
 def check_features(names: Iterable[str], where: object) -> None:
     """Refuse a classifier that takes what this version cannot compute."""
-    if (names := tuple(names)) and names != NAMES:
+    known = {*SIZE, *SHAPE}
+    if strange := [one for one in names if one not in known and one.split("_")[0] not in VALUES]:
         raise InputError(
-            f"{where} learned from {', '.join(names)}; this version computes "
-            f"{', '.join(NAMES)}. Update the plugin."
+            f"{where} learned from {', '.join(strange)}; this version computes "
+            f"{', '.join(KINDS)}. Update the plugin."
         )

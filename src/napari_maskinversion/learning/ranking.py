@@ -14,7 +14,7 @@ from ..language.ranking.ranking import Ranking, rank
 from ..results.settings import RunSettings
 from ..results.spaces import Space
 from .classifier import Classifier
-from .features import HasShape
+from .features import MEASURE, HasMeasures, has_all, needs_measures
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -28,7 +28,7 @@ def rank_words(
     vocabulary: Vocabulary,
     texts: FloatArray,
     unknown: Collection[str] = (),
-    regions: Iterable[HasShape] = (),
+    regions: Iterable[HasMeasures] = (),
 ) -> list[Ranking]:
     """Rank the labels of a vocabulary for regions.
 
@@ -45,14 +45,14 @@ def rank_words(
             unknown=unknown,
         )
     classifier = _classifier(vocabulary)
-    known = {*classifier.words, NONE_OF_THESE}
+    known = {*classifier.classes}
     more = [label for label in vocabulary.full_labels if label.name not in known]
     if more:
         new = Vocabulary.of(more)
         places = [vocabulary.labels.index(label.name) for label in more]
         rows = [row for row, owner in enumerate(vocabulary.owners) if owner in places]
         classifier = classifier.with_words(new, texts[rows])
-    return classifier.rank(embeddings, vocabulary.labels, unknown, regions)
+    return classifier.rank(embeddings, vocabulary.labels, unknown, regions, vocabulary.threshold)
 
 
 def check_space(vocabulary: Vocabulary | None, settings: RunSettings, space: str) -> None:
@@ -70,6 +70,28 @@ def check_space(vocabulary: Vocabulary | None, settings: RunSettings, space: str
         )
 
 
+def measures_of(vocabulary: Vocabulary | None) -> tuple[str, ...]:
+    """Return the measures of regions that the classifier of a vocabulary takes."""
+    if vocabulary is None or vocabulary.learned is None:
+        return ()
+    return needs_measures(_classifier(vocabulary).features)
+
+
+def check_measures(vocabulary: Vocabulary, regions: Iterable[HasMeasures]) -> None:
+    """Refuse regions none of which has what the classifier takes."""
+    names, regions = measures_of(vocabulary), list(regions)
+    if not names or any(has_all(one, names) for one in regions):
+        return
+    assert vocabulary.learned is not None
+    there = max((one.measures for one in regions), key=len, default={})
+    missing = [name for name in names if name not in there]
+    what = "channels that it was trained on" if there else f"measures: {MEASURE}"
+    raise InputError(
+        f"The classifier {vocabulary.learned.name} takes {', '.join(missing)} of each region, "
+        f"which are missing here; it needs the {what}."
+    )
+
+
 def _classifier(vocabulary: Vocabulary) -> Classifier:
     assert vocabulary.learned is not None
     if (file := vocabulary.learned.file) is None:
@@ -77,4 +99,10 @@ def _classifier(vocabulary: Vocabulary) -> Classifier:
             f"These results do not say where the classifier {vocabulary.learned.name} lies; load "
             "it again, or choose words."
         )
-    return Classifier.load(file)
+    classifier = Classifier.load(file)
+    if NONE_OF_THESE in {*vocabulary.labels} - {*classifier.classes}:
+        raise InputError(
+            f"The classifier {vocabulary.learned.name} learned no {NONE_OF_THESE!r}; leave it out "
+            "of the words, or train with rejected regions."
+        )
+    return classifier

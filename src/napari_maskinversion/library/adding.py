@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -100,6 +101,7 @@ def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
                 "confidence": None if ranking is None else float(ranking.probabilities[0]),
                 "decision": state or "undecided",
                 "date": decided_at or date,
+                "measures": json.dumps(dict(region.measures)) if region.measures else "",
             }
         )
     return rows

@@ -44,14 +44,14 @@ def write_parquet(
     fields = [(name, getattr(pa, _KINDS.get(name, "string"))()) for name in columns]
     fields += [("space", pa.string()), ("embedding", pa.list_(pa.float32()))]
     schema = pa.schema(fields, metadata={_MARK: _VERSION})
-    count, left = 0, iter(rows)
+    count, left = 0, map(dict, rows)
     with (
         atomic_path(path) as part,
         part.open("wb") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         while batch := list(islice(left, _AT_ONCE)):
-            table: dict[str, Any] = {name: [row[name] for row in batch] for name in columns}
+            table: dict[str, Any] = {name: [row.get(name) for row in batch] for name in columns}
             table["space"] = [spaces[row["space"]].about for row in batch]
             table["embedding"] = [
                 vectors[row["space"]][row["row"]].astype(np.float32) for row in batch
@@ -99,6 +99,8 @@ def _part(rows: list[dict[str, Any]]) -> Part:
     if not {"model", "architecture", "space"} <= about.keys():
         raise ValueError("a space does not name its model")
     image = ImageRecord(**{name: rows[0][name] for name in _OF_IMAGE})
-    facts = [{name: row[name] for name in FACTS} for row in rows]
+    facts: list[dict[str, Any]] = [
+        {"measures": "", **{name: row[name] for name in FACTS if name in row}} for row in rows
+    ]
     space = Space(about=rows[0]["space"], width=vectors.shape[1])
     return space, image, facts, vectors, lambda place: rows[place]["picture"]

@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..base.identity import Position
-from ..base.reading import as_path
+from ..base.reading import as_path, parse_json
 from ..base.targets import check_targets
 from ..images.ome_zarr import is_zarr
 from ..images.plane_source import PlaneSource
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..language.text import embed_vocabulary
+from ..learning.features import kinds_of
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.results import Results
@@ -147,7 +148,7 @@ class Library:
         return len(source.results)
 
     def update(self, bundle: Bundle) -> int:
-        """Set words, decisions and dates of regions of an image that the library has already.
+        """Set what was decided about regions of an image that the library has already.
 
         Parameters
         ----------
@@ -388,7 +389,7 @@ class Library:
         self,
         words: str | Sequence[str] | Vocabulary | None = None,
         *,
-        features: bool = False,
+        features: str | Sequence[str] = (),
         model: Backbone | None = None,
         templates: Sequence[str] = (),
         **where: Unpack[Where],
@@ -399,9 +400,10 @@ class Library:
         ----------
         words : str, sequence of str or Vocabulary, optional
             All classes, as ``--labels`` takes them; default: the words that were accepted.
-        features : bool
-            Learn from area, height, width and fill of the regions, too, where size means something:
-            in images of one scale.
+        features : str or sequence of str
+            Learn from these, too: ``"size"``, ``"shape"``, ``"intensity"``. Sizes mean something in
+            images of one scale; shape and intensity need runs that measured the regions
+            (``measure=True``).
         model : Backbone, optional
             The model for the words; default: that of the library, loaded by its name.
         templates : sequence of str
@@ -419,19 +421,40 @@ class Library:
         InputError
             If there is nothing to tell apart, or a word was accepted that is not in ``words``.
         """
-        filters: Any = {**where, "decision": ("accepted", "rejected")}
+        kinds = kinds_of(features if isinstance(features, str) else ",".join(features))
+        filters: Any = {"decision": ("accepted", "rejected"), **where}
         rows = self.rows(**filters)
+        rows = rows[rows["decision"].isin(("accepted", "rejected"))]
         if not len(rows):
             raise InputError(
-                f"The library {self.folder} has no decisions: accept or reject regions in a "
-                "review, then add the results again."
+                f"The library {self.folder} has no decisions"
+                f"{' that fit the filters' * bool(where)}: accept or reject regions in a review, "
+                "then add the results again."
             )
         most = rows["space"].value_counts().index[0]
         ids = rows["id"][rows["space"] == most].tolist()
         space, vectors = self.space(ids), self.vectors(ids)
         model = model or self._loaded(space)
         self.check_model(model, space)
-        return train(rows, vectors, space, words, model, templates, features=features)
+        measures = self._measures(rows["id"].tolist())
+        rows = rows.assign(content=self._contents(rows["id"].tolist()))
+        return train(rows, vectors, space, words, model, templates, kinds, measures)
+
+    def _contents(self, ids: Sequence[int]) -> list[str]:
+        """Return the hashes of the images of regions, in ascending order of their numbers."""
+        query = f"SELECT content {_FROM} WHERE regions.{_IDS} ORDER BY regions.id"
+        with self._store.reading() as database:
+            return [content for (content,) in database.execute(query, _ids(ids))]
+
+    def _measures(self, ids: Sequence[int]) -> list[dict[str, float]]:
+        with self._store.reading() as database:
+            rows = map(
+                dict,
+                database.execute(
+                    f"SELECT * FROM regions WHERE {_IDS} ORDER BY id", {"ids": json.dumps(ids)}
+                ),
+            )
+            return [parse_json(row.get("measures") or "{}", "measures") for row in rows]
 
     def thumbnail(self, id: int) -> npt.NDArray[np.uint8] | None:
         """Return a small picture of a region.

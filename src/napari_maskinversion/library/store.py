@@ -56,7 +56,7 @@ CREATE TABLE regions (
   space INTEGER NOT NULL REFERENCES spaces, row INTEGER NOT NULL,
   y0 INTEGER NOT NULL, x0 INTEGER NOT NULL, y1 INTEGER NOT NULL, x1 INTEGER NOT NULL,
   area REAL NOT NULL, label TEXT NOT NULL, suggestion TEXT NOT NULL, confidence REAL,
-  decision TEXT NOT NULL, date TEXT NOT NULL,
+  decision TEXT NOT NULL, date TEXT NOT NULL, measures TEXT NOT NULL DEFAULT '',
   UNIQUE (image, plane, region, space), UNIQUE (space, row));
 CREATE INDEX by_label ON regions (label, decision);
 CREATE TABLE thumbnails (
@@ -65,7 +65,7 @@ CREATE TABLE thumbnails (
 # Columns of a region that the caller of `write` brings.
 FACTS: Final = (
     *("plane", "region", "y0", "x0", "y1", "x1", "area"),
-    *("label", "suggestion", "confidence", "decision", "date"),
+    *("label", "suggestion", "confidence", "decision", "date", "measures"),
 )
 _COLUMNS: Final = ("image", "space", "row", *FACTS)
 _UPSERT: Final = (
@@ -74,12 +74,14 @@ _UPSERT: Final = (
     + ", ".join(f"{c} = excluded.{c}" for c in ("row", *FACTS[2:]))
 )
 
-_DECIDED: Final = ("label", "decision", "date")
+# Its own suggestion stays: the results may have been ranked by other words, or by none.
+_WORD: Final = "CASE WHEN :decision IN ('undecided', 'skipped') THEN suggestion ELSE :label END"
 _DECIDE: Final = (
-    f"UPDATE regions SET {', '.join(f'{c} = :{c}' for c in _DECIDED)} WHERE plane = :plane"
+    f"UPDATE regions SET label = {_WORD}, decision = :decision, date = :date WHERE plane = :plane"
     " AND region = :region AND (y0, x0, y1, x1) = (:y0, :x0, :y1, :x1)"
     " AND image IN (SELECT id FROM images WHERE content = :content)"
-    f" AND ({', '.join(_DECIDED)}) <> ({', '.join(f':{c}' for c in _DECIDED)})"
+    " AND NOT (decision = 'undecided' AND :decision = 'undecided')"
+    f" AND (label, decision, date) <> ({_WORD}, :decision, :date)"
 )
 
 
@@ -139,10 +141,15 @@ class Store:
     @contextmanager
     def writing(self, done: str = "changed") -> Generator[sqlite3.Connection, None, None]:
         """Let a block change the library, all of it or nothing; one program at a time."""
+        self.check()  # a lock would make the folder of one that is gone
         with self._told(done), self._locked(), self._connected() as database:
             database.execute("BEGIN IMMEDIATE")
             try:
                 self._tidy(database)
+                if not has_measures(database):  # a library of the first days
+                    database.execute(
+                        "ALTER TABLE regions ADD COLUMN measures TEXT NOT NULL DEFAULT ''"
+                    )
                 yield database
                 database.execute("UPDATE changes SET count = count + 1")
                 database.execute("COMMIT")
@@ -403,7 +410,7 @@ class Store:
         return int(here["id"]), gone
 
     def update(self, content: str, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Set words and decisions of regions that an image has already; return how many changed."""
+        """Set what was decided about regions of an image; return how many changed."""
         with self.reading() as database:
             query = "SELECT count(*) FROM images WHERE content = ? AND content <> ''"
             (there,) = database.execute(query, (content,)).fetchone()
@@ -492,6 +499,11 @@ class Store:
                     bad += int((~(np.abs(lengths - 1) < 0.01)).sum())  # NaN is none
                 if bad:
                     yield f"{bad} vectors of {space.file} do not have length 1: they were changed."
+
+
+def has_measures(database: sqlite3.Connection) -> bool:
+    """Return whether regions have a column for measures."""
+    return "measures" in (row["name"] for row in database.execute("PRAGMA table_info(regions)"))
 
 
 def _bytes(space: Space) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import compress
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.text import embed_vocabulary
 from ..learning.classifier import Classifier
-from ..learning.features import features_of
+from ..learning.features import MEASURE, Measured, features_of, has_all, names_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,11 +29,6 @@ _LISTED: Final = 10
 _BOX: Final = ("y0", "x0", "y1", "x1")
 
 
-class _Shape(NamedTuple):
-    area: float
-    bbox: tuple[int, int, int, int]
-
-
 def train(
     rows: pd.DataFrame,
     vectors: FloatArray,
@@ -40,15 +36,31 @@ def train(
     words: str | Sequence[str] | Vocabulary | None,
     model: Backbone,
     templates: Sequence[str],
-    *,
-    features: bool,
+    kinds: Sequence[str] = (),
+    measures: Sequence[Mapping[str, float]] = (),
 ) -> Classifier:
     """Learn from decided regions of a library; see `Library.train`.
 
-    Rows of other spaces are named; vectors (n, e) are those of this one.
+    Rows of other spaces are named; vectors (n, e) are those of this one; measures are of all rows.
     """
-    others = rows[rows["space"] != space.id]
-    rows = rows[rows["space"] == space.id]
+    is_here = (rows["space"] == space.id).to_numpy()
+    others, rows = rows[~is_here], rows[is_here]
+    notes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    features = None
+    if kinds:
+        boxes = zip(*(rows[one] for one in _BOX), strict=True)
+        here = compress(measures, is_here)
+        regions = list(map(Measured, rows["area"], boxes, here))
+        names = names_of(kinds, regions)
+        kept = np.array([has_all(region, names) for region in regions])
+        rows, vectors = rows[kept], vectors[kept]
+        features = features_of(compress(regions, kept), names)
+        if left := np.count_nonzero(~kept):
+            notes = (
+                f"Left out {left} regions without {', '.join(kinds)}; {MEASURE}, and add "
+                "the results again.",
+            )
     labels = [name or None for name in rows["label"]]
     if words is None:
         accepted = Counter(name for name in labels if name not in (None, NONE_OF_THESE))
@@ -58,9 +70,11 @@ def train(
     vocabulary = vocabulary_of(words, templates)
     texts = embed_vocabulary(model, vocabulary)
     begun = Classifier.of_words(vocabulary, texts, model.logit_scale, space.about)
-    images = rows["image"] + "\0" + rows["series"].astype(str)
-    shapes = features_of(map(_Shape, rows["area"], zip(*(rows[one] for one in _BOX), strict=True)))
-    fitted = begun.fit(vectors, labels, images.tolist(), features=shapes if features else None)
+    # By content: a copy of an image is no other image.
+    images = rows["content"].where(rows["content"] != "", rows["image"])
+    images = images + "\0" + rows["series"].astype(str)
+    fitted = begun.fit(vectors, labels, images.tolist(), features=features, names=names)
+    fitted = replace(fitted, notes=(*notes, *fitted.notes))
     if doubts := fitted.doubtful(labels):
         listed = ", ".join(
             f"{rows['id'].iloc[row]} ({labels[row] or NONE_OF_THESE}, looks like {name})"

@@ -99,7 +99,7 @@ class Candidates:
         best = best[np.argsort(-(similarity + _THEN * self.clear)[best], kind="stable")]
         kept: list[int] = []
         for row in best.tolist():
-            if not any(_covers(regions[row], regions[other]) for other in kept):
+            if self.asked or not any(_covers(regions[row], regions[other]) for other in kept):
                 kept.append(row)
         kept.sort(key=lambda row: -similarity[row])
         return [Hit(row, float(similarity[row])) for row in kept]
@@ -289,9 +289,13 @@ def propose(
         segmented = segmenter.segment_everything(source, AutomaticConfig(whole=whole))
         masks = (one.region() for one in segmented)
         proposals = [(region, 1.0) for region in masks if region is not None]
-        how = f"{segmenter.name} proposed {len(proposals):,} regions."
+        seen = f"whole image, reduced to {segmenter.side:,} px"
+        reduced = f" ({seen})" if whole and max(source.shape) > segmenter.side else ""
+        how = f"{segmenter.name} proposed {len(proposals):,} regions{reduced}."
     if segmenter is not None and segmenter.words and not proposals:
         raise InputError(f"{segmenter.name} finds no {segmenter.words!r} in the image.")
+    if segmenter is not None and not proposals:
+        raise InputError(f"{segmenter.name} proposed no regions.")
     if not proposals:
         raise InputError("Nothing in the image stands out from what is around it.")
     regions = [replace(region, id=number) for number, (region, _) in enumerate(proposals, 1)]

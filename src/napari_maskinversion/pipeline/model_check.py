@@ -80,7 +80,7 @@ class CheckReport:
     model: str
     pictures: tuple[Picture, ...]
     answers: tuple[tuple[str, float], ...]
-    needed: int  # As many must be right
+    needed: int  # As many must be right; 0: no verdict
 
     @property
     def right(self) -> int:
@@ -105,7 +105,8 @@ class CheckReport:
             for line in cells
         ]
         verdict = "works" if self.ok else "does NOT answer as it should"
-        lines.append(f"{self.model}: {self.right} of {len(cells) - 1} right; the model {verdict}.")
+        end = f"the model {verdict}" if self.needed else "no verdict: its field has other images"
+        lines.append(f"{self.model}: {self.right} of {len(cells) - 1} right; {end}.")
         return "\n".join(lines)
 
 
@@ -113,18 +114,20 @@ def check_model(model: Backbone) -> CheckReport:
     """Check whether a model names images of known content.
 
     It must name all photographs. The bundled model was trained on drawings: it must name more than
-    half of the regions of the sample scenes. A model of a field must name more than half of the
-    photographs and, for microscopy and pathology, of three pictures of these fields.
+    half of the regions of the sample scenes. A model of microscopy or pathology must name more than
+    half of the photographs and three pictures of these fields; of others there are no pictures.
     """
     bundled = model.spec is not None and model.spec.bundled
     domain = "general" if model.spec is None else model.spec.domain
     pictures = scene_regions() if bundled else photographs(domain)
-    all_needed = not bundled and domain == "general"
+    needed = len(pictures) // 2 + 1
+    if not bundled and domain not in ("microscopy", "pathology"):
+        needed = len(pictures) if domain == "general" else 0
     return CheckReport(
         model=model.name,
         pictures=pictures,
         answers=tuple(_answer(model, picture) for picture in pictures),
-        needed=len(pictures) if all_needed else len(pictures) // 2 + 1,
+        needed=needed,
     )
 
 

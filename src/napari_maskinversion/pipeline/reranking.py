@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..base.errors import ModelError
 from ..language.labels.presets import unknown_to
 from ..language.text import embed_vocabulary
-from ..learning.ranking import check_space, rank_words
+from ..learning.ranking import check_measures, check_space, rank_words
 from ..results.results import Results
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def rerank(model: Backbone, results: Results, vocabulary: Vocabulary | None) -> 
             f"These results are of another model than {model.name}; run again with the new words."
         )
     check_space(vocabulary, info.settings, info.space)
+    check_measures(vocabulary, results.regions)
     texts, unknown = embed_vocabulary(model, vocabulary), unknown_to(model, vocabulary)
     rankings = rank_words(model, results.embeddings, vocabulary, texts, unknown, results.regions)
     pairs = zip(results.regions, rankings, strict=True)

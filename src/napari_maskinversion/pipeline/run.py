@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..base.errors import InputError, MaskShapeError
 from ..base.progress import tell
-from ..base.regions import Regions
+from ..base.regions import Region, Regions
 from ..base.units import Units
 from ..engine.settings import InversionConfig
 from ..images.channels import as_source
@@ -23,7 +23,9 @@ from ..language.labels.presets import unknown_to
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking
 from ..language.ranking.uncertainty import UncertaintyConfig
-from ..learning.ranking import check_space, rank_words
+from ..learning.features import Measured
+from ..learning.ranking import check_measures, check_space, measures_of, rank_words
+from ..regions.measures import measure
 from ..results.calibrations import calibration_of
 from ..results.region_result import RegionResult
 from ..results.results import Results
@@ -238,6 +240,10 @@ class _Run:
         named = settings.changed({"model": model.name})
         check_space(words, named, space_of(model, settings.method))
         self._model, self._image, self._settings, self._words = model, image, settings, words
+        self._measures = settings.measure or bool(measures_of(words))
+        if self._measures and words is not None:  # refused now, not after the first regions
+            first = next(task for task in image.tasks if len(task.regions))
+            check_measures(words, [self._measured(first.source, first.regions[0])])
         self._left = sum(len(task.regions) for task in image.tasks)
         self._captioner = None
         if image.bank is not None:
@@ -275,20 +281,30 @@ class _Run:
     def add(self, one: Inverted) -> Results | None:
         """Rank the labels of inverted regions and tell of them; return all with the last ones."""
         words, ranking = self._words, None
+        drawn, source = one.work.plane_regions, one.work.source
+        regions = [self._measured(source, drawn[member]) for member in one.members]
         if words is not None and self._text is not None:
             embeddings = one.result.embeddings
-            regions = [one.work.plane_regions[member] for member in one.members]
             about = (self._text, self._unknown, regions)
             ranking = rank_words(self._model, embeddings, words, *about)
         assert self._results is not None
         limits, cut_out = self._results.info.limits, self._settings.method.cut_out
-        finished = _results(one, ranking, limits, cut_out=cut_out)
+        finished = _results(one, ranking, regions, limits, cut_out=cut_out)
         self._left -= len(finished)
         self._results = self._results.extended(finished)
         if self._captioner is not None:
             self._results = self._captioner.update(self._results, last=not self._left)
         tell(RegionChunk(self._results.regions[-len(finished) :], self._results))
         return None if self._left else self._results.in_order()
+
+    def _measured(self, source: PlaneSource, region: Region) -> Measured:
+        measures: Mapping[str, float] = {}
+        if self._measures:
+            y0, x0, _, x1 = region.bbox
+            measures = measure(
+                region.mask, lambda top, bottom: source.values((y0 + top, x0, y0 + bottom, x1))
+            )
+        return Measured(region.area, region.bbox, measures)
 
 
 def run_settings(
@@ -306,7 +322,12 @@ def _offsets(tasks: Sequence[PlaneTask]) -> list[int]:
 
 
 def _results(
-    one: Inverted, rankings: list[Ranking] | None, limits: UncertaintyConfig, *, cut_out: bool
+    one: Inverted,
+    rankings: list[Ranking] | None,
+    measured: list[Measured],
+    limits: UncertaintyConfig,
+    *,
+    cut_out: bool,
 ) -> tuple[RegionResult, ...]:
     inversions, rows = one.result, []
     for place, member in enumerate(one.members):
@@ -315,7 +336,7 @@ def _results(
             RegionResult(
                 id=region.id,
                 bbox=region.bbox,
-                area=region.area,
+                area=measured[place].area,
                 raw_embedding=inversions.raw_embeddings[place],
                 grid_map=inversions.grid_maps[place],
                 losses=inversions.losses[place],
@@ -332,6 +353,7 @@ def _results(
                 source_label=region.name,
                 source_id=region.source_id,
                 source_values=region.values,
+                measures=measured[place].measures,
             )
         )
     return tuple(rows)

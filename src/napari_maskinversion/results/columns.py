@@ -9,11 +9,14 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Literal
 
 from ..base.validation import encodable
 from ..regions.annotations.json_files import to_json_types
+from ..regions.measures import explanation
 from .region_result import PhysicalSize, RegionResult, equivalent_diameter, physical_size
 from .run_info import RunInfo
 
@@ -164,8 +167,10 @@ def source_columns(info: RunInfo, regions: Rows) -> dict[str, str]:
     One of a name that is taken, in letters of any size, has ``source_`` before it.
     """
     brought = dict.fromkeys(name for region in regions for name in region.source_values)
-    own = (*columns_of_any(info.axes), *_caption_columns(info, regions)) if brought else ()
-    taken = {*_WRITTEN, *(column.name for column in own)}
+    taken = {*_WRITTEN}
+    if brought:
+        own = columns_of_any(info.axes), _measures(info, regions), _caption_columns(info, regions)
+        taken |= {column.name for column in chain(*own)}
     columns = {}
     for name in brought:
         column = str(encodable(name))
@@ -196,6 +201,20 @@ def _source_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
             explanation="Attribute of the region in the file that it came from",
             kind=kind,
             value=cell,
+        )
+
+
+def _measure(name: str, region: RegionResult, info: RunInfo) -> float | None:
+    return region.measures.get(name)
+
+
+def _measures(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
+    for name in dict.fromkeys(name for region in regions for name in region.measures):
+        yield ColumnSpec(
+            name=name,
+            explanation=explanation(name),
+            unit="px" if name.startswith("axis") else "",
+            value=partial(_measure, name),
         )
 
 
@@ -395,6 +414,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         digits=1,
         value=lambda region, info: equivalent_diameter(region.area),
     ),
+    _measures,
     ColumnSpec(
         name="height_px",
         title="height",

@@ -73,6 +73,8 @@ class RegionFacts:
     source_label: PlainText = ""  # Name and id in the file that it came from; "" for none
     source_id: PlainText = ""
     source_values: Mapping[str, Any] = field(default_factory=dict)  # Its attributes there
+    # What was measured, see `regions.measures`; empty unless a run was asked to
+    measures: Mapping[str, float] = field(default_factory=dict)
     # Sentence that a decoder wrote from the embedding; "" for none
     generated_caption: PlainText = ""
 

@@ -174,6 +174,12 @@ class RunSettings(FrozenModel):
         "Labels to merge into one region, for example 3,5,9; may be repeated.",
         group="planes",
     )
+    measure: bool = setting(
+        False,
+        "Measure regions",
+        "Measure the shape of regions, and mean and spread of each channel in them.",
+        group="planes",
+    )
     pixel_size: float | None = setting(
         None, "Pixel size", "Size of a pixel (default: as stored in the file).", group="units", gt=0
     )

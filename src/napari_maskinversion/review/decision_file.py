@@ -264,7 +264,14 @@ def read_runs(image: Path, identity: ImageIdentity) -> tuple[Run, ...]:
 
 def _by_time(files: Iterable[Sequence[Run]]) -> tuple[Run, ...]:
     # Within a file the order of lines counts, even if the clock was set back.
-    return tuple(merge(*files, key=lambda run: run.time))
+    runs: list[Run] = []
+    by_time: dict[str, list[Run]] = {}
+    for run in merge(*files, key=lambda run: run.time):
+        same = by_time.setdefault(run.time, [])
+        if run not in same:  # a file may hold what it inherited from another
+            same.append(run)
+            runs.append(run)
+    return tuple(runs)
 
 
 class DecisionFile:
@@ -291,6 +298,11 @@ class DecisionFile:
             for path, content in contents.items():
                 self._note(path, content)
             self._set_end(contents[self.path])
+            is_own = any(run.image.is_same(identity) for run in contents[self.path].runs)
+            if is_own:  # the file may be older than the list of places
+                _list_place(self.path, identity)
+            # Copied with the first write: they are found only until an image takes the old name.
+            self._inherited = () if is_own else _by_time(contents[one].runs for one in followed)
             self.runs = _by_time(one.runs for one in contents.values())
             # The file as this program left it: another one has changed it, or not.
             self._known = _inode_and_size(self.path)
@@ -333,6 +345,13 @@ class DecisionFile:
         self._end = contents.end
         self._line_break = b"" if contents.ended else b"\n"
 
+    def _copied(self) -> bytes:
+        return b"".join(
+            _line(run.model_dump()) + lines_of(run.entries)
+            for run in self._inherited
+            if run.image.is_same(self._identity)
+        )
+
     def _write(self, lines: bytes, everything: Callable[[], bytes]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not self.path.exists()
@@ -344,7 +363,7 @@ class DecisionFile:
             if changed:
                 self._set_end(_read(self.path))
                 lines = everything()
-            data = self._line_break + lines
+            data = self._line_break + self._copied() + lines
             # If this fails, part of the lines may be there; after a change, everything is due.
             self._known = (-1, None) if changed else (status.st_ino, None)
             try:
@@ -360,6 +379,7 @@ class DecisionFile:
             os.close(file)
         self._end += len(data)
         self._known, self._line_break = (status.st_ino, self._end), b""
+        self._inherited = ()
         if is_new:
             sync_folder(self.path.parent)
             if self.path.name.endswith(SUFFIX):

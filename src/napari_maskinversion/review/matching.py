@@ -13,6 +13,7 @@ from .decisions import Decision, Decisions
 
 # A redrawn region keeps its decision if the boxes overlap this much (intersection over union).
 _MIN_OVERLAP: Final = 0.5
+_MIN_OVERLAP_OTHER_ID: Final = 0.7  # A nucleus is no cell that was deleted
 _MAX_LISTED: Final = 5
 
 
@@ -72,7 +73,7 @@ def restore(
 
     The mask identifies a region, whatever its id. Otherwise its id does, if the boxes overlap by
     half: the id alone could belong to another object now. Last comes a region that no decision is
-    about, if the boxes overlap by half.
+    about, if the boxes overlap by 0.7; none is given the decisions of two.
     """
     own = [run for run in runs if run.image.is_same(image)]
     other = [run for run in runs if not run.image.is_same(image)]
@@ -136,15 +137,23 @@ def _match(entries: Sequence[Entry], regions: Sequence[RegionIdentity]) -> list[
         earlier = index < first_exact.get(same_key.key, len(entries))
         if earlier and _box_iou(entry.box_yxyx, same_key.box) >= _MIN_OVERLAP:
             keys[index] = same_key.key
-    # Drawn anew, with another id and outline: the box that overlaps most, unless it is another's.
-    free = [region for region in regions if region.key not in set(keys)]
-    for index, entry in enumerate(entries):
-        if keys[index] is None:
-            place = entry.key.position
-            there = [one for one in free if one.key.position == place]
-            overlaps = [_box_iou(entry.box_yxyx, one.box) for one in there]
-            if max(overlaps, default=0.0) >= _MIN_OVERLAP:
-                keys[index] = there[overlaps.index(max(overlaps))].key
+    # Drawn anew, with another id and outline: the boxes that overlap most, one for one.
+    decided = set(keys)
+    free = [region for region in regions if region.key not in decided]
+    pairs = [
+        (_box_iou(entry.box_yxyx, one.box), index, one.key)
+        for index, entry in enumerate(entries)
+        if keys[index] is None
+        for one in free
+        if one.key.position == entry.key.position
+    ]
+    before: dict[RegionKey, RegionKey] = {}
+    after: dict[RegionKey, RegionKey] = {}
+    for overlap, index, key in sorted(pairs, key=lambda pair: -pair[0]):
+        old = entries[index].key
+        fits = overlap >= _MIN_OVERLAP_OTHER_ID
+        if fits and before.get(key, old) == old and after.get(old, key) == key:
+            before[key], after[old], keys[index] = old, key, key
     return keys
 
 

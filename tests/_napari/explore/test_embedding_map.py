@@ -113,6 +113,27 @@ def test_a_lasso_and_clicks_select_regions_everywhere_and_the_table_shows_where_
     assert view.rows.tolist() == [3, 7, 45]
 
 
+def test_map_gallery_table_and_canvas_mark_the_same_regions(qtbot, panel):
+    view, session, gallery = show_map(qtbot, panel), panel.session, panel.gallery
+    gallery.open()
+    qtbot.waitUntil(lambda: not gallery.loader.busy, timeout=60_000)
+    assert not len(gallery.wall.marked)  # nobody has chosen the first row of the table
+    view.picked.emit(np.arange(20, 25), False)
+    assert sorted(gallery.wall.marked) == [*range(20, 25)]
+    gallery.sort.setCurrentIndex(1)
+    gallery.sort.activated.emit(1)
+    assert sorted(gallery.wall.marked) == [*range(20, 25)]
+    gallery.wall.mark([3, 30, 31])
+    qtbot.waitUntil(lambda: session.rows == (3, 30, 31), timeout=10_000)
+    assert view.rows.tolist() == list(panel.results._selected) == [3, 30, 31]
+    assert len(panel.canvas.further.corners) == 2
+    gallery.act("end")
+    qtbot.waitUntil(lambda: session.rows == (), timeout=10_000)
+    assert not len(gallery.wall.marked)
+    panel.results.select(7)
+    assert view.rows.tolist() == gallery.wall.marked.tolist() == [7]
+
+
 def test_points_follow_decisions_columns_and_results_and_the_map_closes(
     qtbot, panel, window, messages
 ):

@@ -6,9 +6,15 @@ import pytest
 from qtpy.QtCore import QItemSelection, Qt
 
 from napari_maskinversion._napari.explore.gallery import IMAGE, LIBRARY, PROJECT, Gallery
-from napari_maskinversion._napari.explore.gallery_model import SORTS, arranged
+from napari_maskinversion._napari.explore.gallery_model import SORTS, WallModel, arranged
 from napari_maskinversion._napari.explore.region_sources import RegionTable
+from napari_maskinversion._napari.layers import results_on_canvas
+from napari_maskinversion._napari.layers.layers import file_of
+from napari_maskinversion._napari.session import RegionPlace
+from napari_maskinversion.batch.decided import archive_file
+from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.results.export.archive import open_archive
 from tests._napari.images.conftest import (  # noqa: F401 - fixtures
     WAIT,
     computed,
@@ -49,6 +55,22 @@ def test_regions_stand_by_word_the_largest_run_first_and_the_least_certain_first
     assert [(begin, word, count) for begin, word, count in runs if word == "dog"] == [(0, "dog", 4)]
     order, runs = arranged(frame, SORTS[2], "undecided")
     assert (order.tolist(), runs) == ([1, 5, 2, 3, 4], [])
+
+
+def test_doubtful_ones_are_undecided_and_those_in_review_are_the_ones_of_its_queue():
+    frame = frame_of(["cat", "dog", "cat"], [0.1, 0.2, 0.3], ["accepted"], ["frog"])
+    frame["doubtful"] = [True, True, False]
+    assert arranged(frame, shown="doubtful")[0].tolist() == [1]
+    assert sorted(arranged(frame, shown="in Review", queue=np.array([2, 0]))[0]) == [0, 2]
+
+
+def test_a_tile_says_what_is_decided_or_suggested(qapp):
+    frame = frame_of(["cat"] * 4, [0.104, 0.2, np.nan, 0.5], ["accepted", "rejected"], ["frog"])
+    model = WallModel()
+    model.show(RegionTable(frame=frame, cut=iter, embed=list), SORTS[0], "all")
+    says = [model.caption(row) for row in range(4)]
+    assert says == ["\N{CHECK MARK} frog", "\N{MULTIPLICATION X} 20 % cat", "cat", "50 % cat"]
+    assert "region 2" in model.index(2).data(Qt.ItemDataRole.ToolTipRole)
 
 
 def test_nothing_to_show_has_no_runs():
@@ -136,7 +158,60 @@ def test_a_click_opens_the_region_on_its_image(qtbot, panel, computed):  # noqa:
     assert (shown.id, panel.session.picked) == (frame["region"][row], True)
 
 
-def test_regions_of_a_library_are_decided_and_taken_back(qtbot, section_of, tmp_path):
+def library_of(folder, images, project):
+    """A library of images of a project."""
+    library, project = Library.new(folder), OpenProject.read(project)
+    for name in images:
+        library.add(open_archive(archive_file(project, name)), image=project.path(name))
+    return library
+
+
+def test_marks_go_to_other_images_and_come_from_them(qtbot, panel, computed, tmp_path):  # noqa: F811
+    session, gallery = panel.session, opened(qtbot, panel.gallery, PROJECT)
+    frame, here = gallery.model.table.frame, np.flatnonzero
+    mine, others = (here(frame["image"] == name) for name in ("cell-1.png", "cell-2.png"))
+    gallery.wall.mark([mine[0], others[0]])
+    qtbot.waitUntil(lambda: len(session.marked) == 1, timeout=WAIT)
+    marked = RegionPlace("cell-2.png", int(frame["region"][others[0]]))
+    assert (session.rows, session.marked) == ((0,), (marked,))
+    # A library has other names for the same images, also for the one shown.
+    names = ("cell-2.png", "cell-1.png")
+    session.library = library_of(tmp_path / "library", names, computed)
+    opened(qtbot, gallery, LIBRARY)
+    assert sorted(gallery.wall.marked) == [0, len(others)]
+    gallery.wall.mark([len(others)])
+    qtbot.waitUntil(lambda: session.marked == (), timeout=WAIT)
+    assert session.rows == (0,)
+    gallery.wall.opened.emit(1)
+    qtbot.waitUntil(lambda: session.project.current == "cell-2.png", timeout=WAIT)
+    assert session.row == 1
+    assert gallery.wall.marked.tolist() == [1]
+    panel.session.select(0)  # what is chosen in its place is marked alone
+    assert gallery.wall.marked.tolist() == [0]
+
+
+def test_a_click_opens_a_region_of_a_library_without_a_project(
+    qtbot,
+    panel,  # noqa: F811
+    computed_once,  # noqa: F811
+    tmp_path,
+    monkeypatch,
+):
+    monkeypatch.setattr(results_on_canvas, "_visible", lambda *_: False)  # there is no window
+    session = panel.session
+    session.library = library_of(tmp_path / "library", ["cell-2.png"], computed_once)
+    gallery = opened(qtbot, panel.gallery, LIBRARY)
+    mark(gallery, 1)
+    gallery.wall.opened.emit(1)
+    qtbot.waitUntil(lambda: session.image is not None, timeout=WAIT)
+    assert file_of(session.image).name == "cell-2.png"
+    box = session.library.rows().iloc[1][["y0", "x0", "y1", "x1"]].to_numpy(float)
+    center = panel.viewer.scene.camera.center[-2:]
+    np.testing.assert_allclose(center, (box[:2] + box[2:] - 1) / 2)
+    assert gallery.wall.marked.tolist() == [1]
+
+
+def test_regions_of_a_library_are_decided_and_taken_back(qtbot, section_of, tmp_path, messages):
     library = Library.new(tmp_path / "library")
     for seed in (0, 1):
         library.add(bundle(4, seed), image=write_image(tmp_path, seed))
@@ -152,6 +227,21 @@ def test_regions_of_a_library_are_decided_and_taken_back(qtbot, section_of, tmp_
     qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
     assert {one for one, _ in states(gallery)} == {"undecided"}
     assert not len(library.rows(decision="accepted"))
+    # A typed word is the known one; what an image does not take is said, and stays to be undone.
+    mark(gallery, 0, 4)
+    gallery.word.setEditText(" WHITE  cell")
+    qtbot.keyClick(gallery.word.lineEdit(), Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    assert states(gallery)[4] == ("accepted", "white cell")
+    (tmp_path / "image-0.png").rename(tmp_path / "away.png")
+    gallery.undo()
+    qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    assert "image-0.png" in messages[-1]
+    assert [states(gallery)[row][0] for row in (0, 4)] == ["accepted", "undecided"]
+    (tmp_path / "away.png").rename(tmp_path / "image-0.png")
+    gallery.undo()
+    qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    assert {one for one, _ in states(gallery)} == {"undecided"}
 
 
 @pytest.fixture
@@ -213,5 +303,8 @@ def test_nothing_marked_or_nothing_there_is_said(qtbot, section_of, messages):
     gallery = opened(qtbot, section_of, PROJECT)
     assert "No project is open" in gallery.about.text()
     gallery._show(made_table(3, []))
+    gallery.shown.setCurrentText("accepted")
+    gallery.shown.activated.emit(3)
+    assert "none accepted; choose 'all'" in gallery.about.text()
     gallery.act("reject")
     assert "Mark regions first" in messages[-1]

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from napari_maskinversion._napari.images.images_filter import images_filter
 from napari_maskinversion.batch.decided import Summary
+from napari_maskinversion.results.region_result import RegionResult
 
 from .conftest import WAIT, review
 
@@ -55,16 +56,20 @@ def test_the_list_hides_the_others_and_next_passes_them(qtbot, panel, computed):
     assert [part.shows(name) for name in session.project.names] == [False, True, False]
     panel.images.move(1)
     qtbot.waitUntil(lambda: session.project.current == "cell-2.png", timeout=WAIT)
+    part.show_words(["car", "dog", "frog"])
+    assert part.filter.currentText() == "> 1 regions"
     panel.images.move(1)  # there is no other one
     assert session.project.opening == ""
     part.filter.setEditText("nothing found")
     qtbot.waitUntil(lambda: part.fitting.text() == "1 of 3 images", timeout=WAIT)
     assert part.shows("cell-3.png")
+    part.filter.setEditText("zebra")
+    qtbot.waitUntil(lambda: "choose 'all'" in part.fitting.text(), timeout=WAIT)
     part.filter.setEditText("all")
     assert all(map(part.shows, session.project.names))
 
 
-def test_a_review_is_of_one_word_or_of_what_is_doubtful(qtbot, panel, computed):
+def test_a_review_is_of_one_word_or_of_what_is_doubtful(qtbot, panel, computed, monkeypatch):
     state, show = review(qtbot, panel), panel.review.part.form["show"]
     words = [one.suggestion for one in state.results.regions]
     other = next(word for word in ("car", "dog") if word != words[0])
@@ -76,4 +81,7 @@ def test_a_review_is_of_one_word_or_of_what_is_doubtful(qtbot, panel, computed):
     show.setCurrentText("doubtful")
     assert len(state.queue) == sum(one.flagged for one in state.results.regions)
     show.setCurrentText("nothing found")
+    assert len(state.queue) == 0
+    monkeypatch.setattr(RegionResult, "flagged", property(lambda _: False))
+    show.setCurrentText("doubtful")
     assert len(state.queue) == 0

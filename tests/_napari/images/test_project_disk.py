@@ -27,7 +27,10 @@ from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
 from napari_maskinversion.language.labels.label import Label
+from napari_maskinversion.language.labels.presets import vocabulary_of
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.learning.classifier import Classifier
+from napari_maskinversion.results.settings import RunSettings
 from tests._napari.tasks import do
 
 from .conftest import save
@@ -145,6 +148,27 @@ def test_words_are_kept_for_the_images_that_follow_with_groups_in_a_file_of_our_
     again = OpenProject.read(project)
     assert again.vocabulary == replace(grouped, threshold=0.1)
     assert users.read_text() == "mine"
+
+
+def test_the_classifier_of_the_words_stays_with_the_project(project, tmp_path):
+    texts = np.eye(2, 4, dtype=np.float32)
+    file = Classifier.of_words(("car", "dog"), texts, 10.0).save(tmp_path / "pets")
+    learned = vocabulary_of(str(file))
+    words = replace(Vocabulary(("car", "dog", "cat")), learned=learned.learned)  # one was typed
+    disk = ProjectDisk(OpenProject.read(project))
+    assert disk.set_words(words, disk.project.settings).words
+    again = OpenProject.read(project)
+    assert again.vocabulary == words
+    assert again.vocabulary.learned.file == file
+    assert file in again.project.files(project)
+    assert ProjectDisk(again).set_words(words, disk.project.settings) is None
+    made = defaults(learned, RunSettings(), project)
+    assert made.vocabulary(project, None) == learned
+    disk.set_words(Vocabulary(("car",)), disk.project.settings)
+    assert OpenProject.read(project).project.classifier is None
+    file.unlink()
+    with pytest.raises(InputError, match="pets.safetensors"):
+        _ = again.project.vocabulary(project, None)
 
 
 def test_another_threshold_leaves_the_users_file_of_words_in_the_project(project):

@@ -18,6 +18,8 @@ from napari_maskinversion.base.preferences import Preferences, load, save
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models.specs import MODELS
 from napari_maskinversion.images.windows import MODES
+from napari_maskinversion.language.labels.presets import vocabulary_of
+from napari_maskinversion.learning.classifier import Classifier
 from napari_maskinversion.results.settings import RunSettings
 
 from .test_controller import NAME, PANEL
@@ -374,8 +376,10 @@ def test_every_setting_comes_back_but_live_does_not(another, widget, messages):
     assert not session.outlined
 
 
-def test_groups_colours_and_threshold_come_back_too(another, widget, qtbot):
+def test_groups_colours_threshold_and_classifier_come_back_too(another, widget, qtbot, tmp_path):
     words = widget.vocabulary
+    begun = Classifier.of_words(("cat", "dog"), np.eye(2, 4, dtype=np.float32), 10.0)
+    words.take(vocabulary_of(str(begun.save(tmp_path / "pets"))).content)
     words.text.setPlainText("cat | kitten\ndog\nsofa")
     words.open_dialog()
     table = words.dialog.table.model()
@@ -394,6 +398,7 @@ def test_groups_colours_and_threshold_come_back_too(another, widget, qtbot):
     made = another()
     assert made.vocabulary.vocabulary() == before
     assert before.threshold == 0.31
+    assert before.learned.name == "pets.safetensors"
     # Labels of a layer leave what is remembered of the user's own.
     made._viewer.add_labels(np.eye(9, dtype=int), metadata={"vocabulary": ["a", "b"]})
     made.model.form.set_values({"inversion.alpha": 1})
@@ -402,6 +407,7 @@ def test_groups_colours_and_threshold_come_back_too(another, widget, qtbot):
     again = another()
     again.controller.forget()
     assert not again.vocabulary.none.isChecked()
+    assert not again.vocabulary.classifier
     again.vocabulary.text.setPlainText("cat")
     assert again.vocabulary.vocabulary().full_labels[0].group == ""
 

@@ -820,6 +820,11 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     review.learned.look.click()
     assert selected(reviewing) == 19
     assert len(review.state.queue) == 1
+    gallery = reviewing.gallery
+    review.learned.wall.click()
+    qtbot.waitUntil(lambda: not gallery.loader.busy, timeout=60_000)
+    assert gallery.model.rows(0, 99).tolist() == [18]
+    gallery.hide()
 
     review.learned.save_to(tmp_path / "pets")
     file = tmp_path / "pets.safetensors"

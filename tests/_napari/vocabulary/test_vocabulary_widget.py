@@ -1,6 +1,7 @@
 """The vocabulary section as its user meets it."""
 
 import threading
+from pathlib import Path
 
 import pytest
 from qtpy.QtCore import Qt
@@ -11,9 +12,12 @@ from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.vocabulary import vocabulary_widget
 from napari_maskinversion._napari.vocabulary.vocabulary_widget import VocabularyWidget
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.labels.files import read_label_file
 from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.presets import TITLES, preset, presets
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
+
+CLASSIFIER = Path(__file__).parents[2] / "learning/version_1.safetensors"
 
 
 @pytest.fixture
@@ -43,6 +47,15 @@ def test_every_list_is_in_the_menu_and_brings_its_prompts(part):
         menu(part)[name].trigger()
         assert part.vocabulary() == preset(name).vocabulary
     assert part.templates.currentData() == "microscopy"
+
+
+def test_a_classifier_ranks_as_long_as_one_of_its_words_is_left(qtbot, part):
+    part.take(read_label_file(CLASSIFIER))
+    retype(qtbot, part, "platelet, parasite")
+    assert part.vocabulary().learned is not None
+    retype(qtbot, part, "parasite, worm")
+    assert part.vocabulary().learned is None
+    assert "Classifier" not in part.count.text()
 
 
 def test_ctrl_z_brings_back_what_a_list_has_replaced(qtbot, part):

@@ -20,6 +20,7 @@ from safetensors.torch import save
 from napari_maskinversion import MaskInverter, load_model, region_embedder
 from napari_maskinversion.base.errors import ModelError, OfflineError
 from napari_maskinversion.engine.models import openclip, text_towers
+from napari_maskinversion.engine.models.loading import load_where_it_fits
 from napari_maskinversion.engine.models.registry import (
     fetch,
     get_spec,
@@ -295,6 +296,8 @@ def test_a_model_that_is_not_fetched_says_why_and_what_to_do(name):
     with pytest.raises(ModelError, match=r"is not fetched: .*licence: .*; ") as error:
         load_model(name, device="cpu")
     assert "\n" not in str(error.value)
+    with pytest.raises(ModelError, match="is not fetched: "):
+        openclip.architecture_config(name)
 
 
 @pytest.fixture
@@ -357,6 +360,14 @@ def test_a_file_takes_the_activation_of_the_model_it_is(monkeypatch, tmp_path):
     assert openclip.uses_quick_gelu(model.clip)
     with pytest.raises(ModelError, match="name the folder"):
         load_model(tmp_path / "mine.pt", architecture="BiomedCLIP", device="cpu")
+
+
+def test_a_guessed_activation_is_told(monkeypatch, tmp_path):
+    clip = random_clip(cut_architecture(monkeypatch, "ViT-B-16"))
+    torch.save(clip.state_dict(), file := tmp_path / "mine.pt")
+    note = load_where_it_fits(str(file), architecture="ViT-B-16", device="cpu").note
+    assert note.endswith("activation GELU assumed; models check compares it with QuickGELU.")
+    assert not load_where_it_fits(str(file), architecture="FarSLIP-B-16", device="cpu").note
 
 
 def test_longer_texts_of_longclip_keep_their_positions(monkeypatch, tmp_path):

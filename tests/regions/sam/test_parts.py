@@ -149,6 +149,22 @@ def test_a_box_is_answered_in_a_part_twice_its_size(seeing, plane):
     assert len(seeing.network.sizes) == 1
 
 
+def test_other_masks_that_are_cut_by_the_part_are_left_out(plane):
+    class Unsure(Seeing):
+        def decode(self, features, points, boxes):
+            maps, scores = super().decode(features, points, boxes)
+            maps[:, 2] = 1.0  # the whole part
+            scores[:, 2] = 0.7
+            return maps, scores
+
+    pixels, speck, _ = plane
+    prompt = Prompt(id=1, positive=((40, 60),))
+    (one,) = Segmenter(Unsure(), "unsure").segment(as_source(pixels), [prompt])
+    assert [iou(full(one.region(i)), speck) > 0.95 for i in range(len(one.scores))] == [True] * 2
+    (one,) = Segmenter(Unsure(), "unsure").segment(as_source(pixels), [prompt], whole=True)
+    assert len(one.scores) == 3
+
+
 def test_everything_finds_each_thing_once_at_its_own_size(seeing, plane):
     pixels, speck, large = plane
     config = AutomaticConfig(points_per_side=12, score=0, stability=0)
@@ -167,7 +183,8 @@ def test_a_cut_mask_is_known_by_the_edge_where_the_plane_goes_on():
         ((0, 60, 64, 100), False),
         ((5, 50, 9, 60), True),
         ((5, 60, 9, 114), True),
-        ((5, 60, 9, 113), False),
+        ((5, 60, 9, 113), True),  # one pixel of 64: it stops short of the edge
+        ((5, 60, 9, 112), False),
     ):
         mask = np.ones((bbox[2] - bbox[0], bbox[3] - bbox[1]), bool)
         assert is_cut(Region(1, bbox, mask), part, shape) is expected

@@ -142,6 +142,9 @@ def test_a_folder_that_is_not_whole_is_refused(copy):
     index = {"weight_map": {"a": "model-00001-of-00002.safetensors"}}
     (copy / "model.safetensors.index.json").write_text(json.dumps(index))
     refused(copy, "model-00001-of-00002.safetensors is missing")
+    for damaged in ("[]", '{"weight_map": 3}'):
+        (copy / "model.safetensors.index.json").write_text(damaged)
+        refused(copy, "index.json is damaged: it has no weight_map; download the folder again")
     (copy / "config.json").unlink()
     refused(copy, "no folder of SAM 2 or SAM 3, or not whole")
 

@@ -58,12 +58,6 @@ class Mapped:
         self.words = label.where(label != "", frame["suggestion"]).to_numpy(object)
         self.decisions = frame["decision"].to_numpy(object, copy=True)
 
-    def rows_of(self, results: Results | None, image: str) -> Any:
-        """Return the row here of each region of results (N,); -1 where it is not on the map."""
-        keys = [RegionKey(one.id, one.position) for one in (results.regions if results else ())]
-        name = image if self.of is None else ""
-        return np.array([self.table.row_of(name, key) for key in keys], np.intp)
-
 
 class MapSection(ProgressSection):
     """What makes the map, and the dock that shows it."""
@@ -182,9 +176,7 @@ class MapSection(ProgressSection):
     def _find_here(self, mapped: Mapped) -> None:
         """Find the regions of the table on the map, and the columns that can colour points."""
         session = self._session
-        self._here = mapped.rows_of(
-            session.results, session.project.current if session.project else ""
-        )
+        self._here = mapped.table.here(session)
         points = np.append(mapped.map.points, [[np.nan, np.nan]], axis=0)  # for -1
         session.mapped = (session.results, points[self._here]) if (self._here >= 0).any() else None
         if self.view is not None:
@@ -251,26 +243,15 @@ class MapSection(ProgressSection):
         session, mapped = self._session, self.mapped
         if self.view is None or mapped is None:
             return
-        rows = session.rows or ([session.row] if session.row >= 0 else [])
-        here = [self._here[row] for row in rows if row < len(self._here)]
-        marked = [
-            mapped.table.row_of(one.image, RegionKey(one.region, one.position))
-            for one in session.marked
-        ]
-        self.view.mark(np.unique([at for at in (*here, *marked) if at >= 0]))
+        self.view.mark(mapped.table.selected(session, self._here))
 
     def _picked(self, points: Any, more: bool) -> None:
         """Select the regions of points: those of the table there, which the image follows."""
         session, mapped = self._session, self.mapped
         assert mapped is not None
-        rows = np.flatnonzero(np.isin(self._here, points)).tolist()
-        others = [int(at) for at in np.setdiff1d(points, self._here)]
-        if not rows and len(others) == 1 and not more:
-            open_region(session, mapped.table.place(others[0]))
-        places = [*(session.marked if more else ()), *map(mapped.table.place, others)]
-        session.marked = tuple(dict.fromkeys(places))
-        if rows:
-            session.rows = tuple(sorted({*(session.rows if more else ()), *rows}))
+        mapped.table.select(session, points, self._here, more=more)
+        if len(points) == 1 and not more:
+            open_region(session, mapped.table.place(int(points[0])))
 
 
 # -- in a worker -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QComboBox, QLineEdit, QWidget
 
@@ -41,6 +42,7 @@ _LOOK: Final = 30  # milliseconds after scrolling
 _FOLLOW: Final = 100  # milliseconds after the last decision
 _AT_ONCE: Final = 12  # pictures shown together
 _STATES: Final[dict[str, Status]] = {"reject": "rejected", "skip": "skipped"}
+_EMPTY: Final = "There are no regions yet: suggest words, or add results to the library."
 _NOTHING: Final = "Mark regions first: drag, click with Shift or Ctrl, or press Ctrl+A."
 
 
@@ -53,6 +55,8 @@ class Gallery(Topic, QWidget):
         self._table: RegionTable | None = None
         self._asked: object = None  # the decision that is being made
         self._library: Library | None = None  # of the table
+        self._here = np.zeros(0, np.intp)  # rows of the table, of the regions of the results
+        self._linking = False  # marks come from the session, or go there
         # To undo: in a library with its numbers there
         self._done: list[tuple[Decided, tuple[int, ...], Library | None]] = []
         self.opener = button("Open the gallery", _TIP, self.open)
@@ -81,6 +85,7 @@ class Gallery(Topic, QWidget):
         self.decider = Worker("single", "Deciding in the library", parent=self)
         self._look_later = debouncer(self, _LOOK, self._look)
         self._follow_later = debouncer(self, _FOLLOW, self._follow_review)
+        self._mark_later = debouncer(self, _LOOK, self._mark_elsewhere)
         self._build()
 
     def _button(self, action: str, tip: str) -> Any:
@@ -113,7 +118,7 @@ class Gallery(Topic, QWidget):
         self.wall.asked.connect(self.act)
         self.wall.opened.connect(self._open_region)
         self.wall.seen.connect(self._look_later.throttle)
-        self.wall.selectionModel().selectionChanged.connect(lambda *_: self._say_count())
+        self.wall.selectionModel().selectionChanged.connect(self._marked)
         self.loader.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
         self.loader.done.connect(self._show)
         self.loader.failed.connect(self._cannot)
@@ -127,9 +132,11 @@ class Gallery(Topic, QWidget):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.answer("gallery", lambda _: self.open())
+        self.answer("gallery", self._answer)
         self.answer("decided", self._decided)
         self.after("record", self._record_changed)
+        self.after("record project", self._find_here)
+        self.after("row rows marked", self._mark_here)
         self.after("project", self._project_changed)
         self.after("library", lambda _: self._source_changed(LIBRARY))
         self.after("decisions", lambda _: self._follow_later.throttle())
@@ -141,7 +148,8 @@ class Gallery(Topic, QWidget):
         super().stop()
         for worker in (self.loader, self.pictures, self.decider):
             worker.drop()
-        self._look_later.cancel()
+        for later in (self._look_later, self._mark_later):
+            later.cancel()
         self._follow_later.cancel()
         self._show(None)
         window = getattr(self._viewer, "window", None)
@@ -158,6 +166,13 @@ class Gallery(Topic, QWidget):
             dock.raise_()
         self.load()
         self.wall.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _answer(self, shown: str | None) -> None:
+        """Open the gallery; for a choice of the review, with what that shows."""
+        if shown:
+            self.source.setCurrentText(IMAGE)
+            self.shown.setCurrentText(shown)
+        self.open()
 
     def _record_changed(self, record: Any) -> None:
         run = None if record is None else record.snapshot
@@ -206,6 +221,7 @@ class Gallery(Topic, QWidget):
         for place, word in enumerate(words):
             self.word.addItem(f"{keys[place]}  {word}" if place < len(keys) else word, word)
         self.word.setCurrentIndex(-1)
+        self._find_here()
         self._arrange()
         if table is not None:
             self._follow_later.throttle()
@@ -215,7 +231,11 @@ class Gallery(Topic, QWidget):
 
     def _arrange(self) -> None:
         self.pictures.drop()
-        self.model.show(self._table, self.sort.currentText(), self.shown.currentText())
+        review, queue = self._session.reviewed, np.zeros(0, np.intp)
+        if review is not None and len(self._here):
+            queue = self._here[review.queue.rows]
+        self.model.show(self._table, self.sort.currentText(), self.shown.currentText(), queue)
+        self._mark_here()
         self._say_count()
         self._look_later.throttle()
 
@@ -232,14 +252,46 @@ class Gallery(Topic, QWidget):
         frame = None if self._table is None else self._table.frame
         if frame is None:
             self.about.say("")
+        elif not len(frame):
+            self.about.say(_EMPTY)
         else:
             decided = int((frame["decision"] != "undecided").sum())
             marked = len(self.wall.marked)
             several = "s" * (len(frame) != 1)
             text = f"{len(frame):,} region{several}, {decided:,} decided"
+            if not self.model.rowCount():
+                text += f", none {self.shown.currentText()}; choose {SHOWN[0]!r} to see them"
             self.about.say(f"{text}; {marked:,} marked" if marked else text)
         for name, one in self.buttons.items():
             one.setEnabled(bool(self._done) if name == "undo" else frame is not None)
+
+    # -- marks, here and in the rest of the panel ---------------------------------------------
+
+    def _find_here(self, _: object = None) -> None:
+        table = self._table
+        self._here = np.zeros(0, np.intp) if table is None else table.here(self._session)
+
+    def _marked(self, *_: object) -> None:
+        self._say_count()
+        if not self._linking:
+            self._mark_later.throttle()
+
+    def _mark_elsewhere(self) -> None:
+        """Select in table, canvas and map what is marked here."""
+        if self._table is not None:
+            self._linking = True
+            self._table.select(self._session, self.wall.marked, self._here)
+            self._linking = False
+
+    def _mark_here(self, _: object = None) -> None:
+        """Mark here what is selected there."""
+        if self._table is None or self._linking:
+            return
+        rows = self._table.selected(self._session, self._here)
+        if not np.array_equal(rows, np.sort(self.wall.marked)):
+            self._linking = True
+            self.wall.mark(rows)
+            self._linking = False
 
     def _note(self, states: Mapping[tuple[str, RegionKey], Decision | None]) -> None:
         """Show decisions where the regions stand; nothing moves while somebody works."""

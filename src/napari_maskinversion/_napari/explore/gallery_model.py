@@ -12,6 +12,7 @@ from qtpy.QtCore import (
     QAbstractListModel,
     QEvent,
     QItemSelection,
+    QItemSelectionModel,
     QModelIndex,
     QPoint,
     QRect,
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.intp]
 SORTS: Final = ("by word", "least certain first", "most certain first")
-SHOWN: Final = ("all", "undecided", "doubtful", "accepted", "rejected")
+IN_REVIEW: Final = "in Review"
+SHOWN: Final = ("all", "undecided", "doubtful", "accepted", "rejected", IN_REVIEW)
 _MARGIN: Final = 6  # pixels around a crop
 _KEPT: Final = 2_000  # pictures, 70 MB at most
 _FRAMES: Final = {"accepted": "#2e9e4f", "rejected": "#d04848", "skipped": "#8a8a8a"}
@@ -54,12 +56,17 @@ def words_of(frame: pd.DataFrame) -> pd.Series[str]:
 
 
 def arranged(
-    frame: pd.DataFrame, sort: str = SORTS[0], shown: str = SHOWN[0]
+    frame: pd.DataFrame, sort: str = SORTS[0], shown: str = SHOWN[0], queue: Any = ()
 ) -> tuple[IntArray, list[tuple[int, str, int]]]:
-    """Return rows in order, and the runs of one word: where each begins, its word and length."""
+    """Return rows in order, and the runs of one word: where each begins, its word and length.
+
+    ``queue`` has the rows that the review shows.
+    """
     chosen = np.ones(len(frame), bool)
     if shown == "doubtful":
         chosen = (frame["doubtful"] & (frame["decision"] == "undecided")).to_numpy(bool)
+    elif shown == IN_REVIEW:
+        chosen = np.isin(np.arange(len(frame)), queue)
     elif shown != "all":
         chosen = (frame["decision"] == shown).to_numpy()
     rows = np.flatnonzero(chosen)
@@ -86,7 +93,7 @@ class WallModel(QAbstractListModel):
         self._heads: list[tuple[str, int]] = []
         self._pictures: OrderedDict[int, QPixmap] = OrderedDict()
 
-    def show(self, table: RegionTable | None, sort: str, shown: str) -> None:
+    def show(self, table: RegionTable | None, sort: str, shown: str, queue: Any = ()) -> None:
         """Show a table, or the same one in another order."""
         self.beginResetModel()
         if table is not self.table:
@@ -94,7 +101,7 @@ class WallModel(QAbstractListModel):
         self.table, self._heads = table, []
         self._items = np.zeros(0, np.intp)
         if table is not None:
-            order, runs = arranged(table.frame, sort, shown)
+            order, runs = arranged(table.frame, sort, shown, queue)
             self._heads = [(word, count) for _, word, count in runs]
             heads = -1 - np.arange(len(runs))
             self._items = np.insert(order, [begin for begin, _, _ in runs], heads)
@@ -108,6 +115,10 @@ class WallModel(QAbstractListModel):
     def without_picture(self, first: int, last: int) -> list[int]:
         """Return the regions among some items whose picture is not there."""
         return [row for row in self.rows(first, last).tolist() if row not in self._pictures]
+
+    def items_of(self, rows: Any) -> IntArray:
+        """Return the items of regions, rising; those that are not shown have none."""
+        return np.flatnonzero(np.isin(self._items, rows))
 
     def run_of(self, item: int) -> tuple[int, int] | None:
         """Return the first and last item of the run below a heading; None for no heading."""
@@ -171,7 +182,8 @@ class WallModel(QAbstractListModel):
             return None
         if row < 0:
             word, count = self._heads[-1 - row]
-            return f"{word or 'no suggestion'}: {count:,} regions; a click marks them"
+            several = "s" * (count != 1)
+            return f"{word or 'no suggestion'}: {count:,} region{several}; a click marks all"
         one = self.table.frame.iloc[row]
         doubtful = ", doubtful" if one["doubtful"] else ""
         where = f"{one['image']}: " if one["image"] else ""
@@ -194,6 +206,8 @@ class _Tiles(QStyledItemDelegate):
         selected = bool(option.state & QStyle.StateFlag.State_Selected)
         if selected:
             painter.fillRect(option.rect, palette.highlight())
+            painter.setPen(QPen(palette.color(palette.ColorRole.Text), 2))
+            painter.drawRect(option.rect.adjusted(1, 1, -1, -1))
         role = palette.ColorRole.HighlightedText if selected else palette.ColorRole.Text
         painter.setPen(palette.color(role))
         inner = option.rect.adjusted(_MARGIN, _MARGIN, -_MARGIN, -_MARGIN)
@@ -227,16 +241,14 @@ class _Tiles(QStyledItemDelegate):
             painter.drawRect(place)
             painter.setPen(text)
         caption = QRect(inner)
-        caption.setTop(place.bottom())
-        elided = painter.fontMetrics().elidedText(
-            model.caption(row), Qt.TextElideMode.ElideRight, caption.width()
-        )
-        painter.drawText(caption, int(Qt.AlignmentFlag.AlignCenter), elided)
+        caption.setTop(place.bottom() + 3)
+        wrap = int(Qt.AlignmentFlag.AlignHCenter) | int(Qt.TextFlag.TextWordWrap)
+        painter.drawText(caption, wrap, model.caption(row))
 
 
 def tile_size(metrics: Any) -> QSize:
     """Return the size of a tile."""
-    return QSize(SIDE + 2 * _MARGIN, SIDE + 2 * _MARGIN + metrics.height() + 2)
+    return QSize(SIDE + 2 * _MARGIN, SIDE + 2 * _MARGIN + 2 * metrics.height() + 4)
 
 
 class WallView(QListView):
@@ -270,6 +282,16 @@ class WallView(QListView):
         ranges = sorted((one.top(), one.bottom()) for one in self.selectionModel().selection())
         parts = [self._wall.rows(first, last) for first, last in ranges]
         return np.concatenate(parts) if parts else np.zeros(0, np.intp)
+
+    def mark(self, rows: Any) -> None:
+        """Mark regions, and scroll to the first of them."""
+        items, model = self._wall.items_of(rows), self._wall
+        selection = QItemSelection()
+        for part in np.split(items, np.flatnonzero(np.diff(items) > 1) + 1) if len(items) else ():
+            selection.select(model.index(int(part[0])), model.index(int(part[-1])))
+        self.selectionModel().select(selection, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+        if len(items):
+            self.scrollTo(model.index(int(items[0])))
 
     @property
     def items_in_view(self) -> tuple[int, int]:

@@ -22,12 +22,14 @@ from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
+from ...library.adding import stored_path
 from ...library.deciding import names_of, position_of
 from ...library.thumbnails import cut_out
 from ...results.export.archive import open_archive
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
 from ...results.spaces import OneSpace
 from ...review.reporting import decisions_of
+from ..layers.layers import file_of
 from ..layers.pictures import copy_layer
 from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 Box = tuple[int, int, int, int]
 Pixels = npt.NDArray[np.uint8]
 FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.intp]
 Cut = Iterator[tuple[int, Pixels | None]]
 COLUMNS: Final = (
     *("image", "region", "position", "suggestion", "confidence", "margin"),
@@ -69,6 +72,7 @@ class RegionTable:
     cut: Callable[[Sequence[int]], Cut]
     # Unit embeddings (rows, e) of rows, all of one space
     embed: Callable[[Sequence[int]], FloatArray]
+    paths: Mapping[str, str] = field(default_factory=dict)  # Of images that have other names
     _rows: dict[Any, int] = field(default_factory=dict)
 
     def thumbnails(self, rows: Sequence[int]) -> Cut:
@@ -82,9 +86,44 @@ class RegionTable:
         return self.embed(rows)
 
     def place(self, row: int) -> RegionPlace:
-        """Return where a region is, to open it there: ``session.ask("open region", place)``."""
-        one = self.frame.iloc[row]
-        return RegionPlace(one["image"], int(one["region"]), one["position"])
+        """Return where a region is, to open it there with `open_region`."""
+        return self.places([row])[0]
+
+    def places(self, rows: Any) -> list[RegionPlace]:
+        """Return where regions are."""
+        frame = self.frame[["image", "region", "position"]].iloc[np.asarray(rows, np.intp)]
+        return [
+            RegionPlace(image, region, position, self.paths.get(image, image))
+            for image, region, position in frame.itertuples(index=False, name=None)
+        ]
+
+    def here(self, session: Session) -> IntArray:
+        """Return the row here of each region of the results shown, (N,); -1 without one."""
+        results, file = session.results, file_of(session.image)
+        path = "" if file is None else stored_path(file)
+        current = "" if session.project is None else session.project.current
+        if self.paths.get(current, path) != path:  # another image is chosen than the project's
+            current = next((name for name, own in self.paths.items() if own == path), "")
+        keys = [RegionKey(one.id, one.position) for one in (results.regions if results else ())]
+        names = ("", current, path)
+        return np.array([max(self.row_of(name, key) for name in names) for key in keys], np.intp)
+
+    def selected(self, session: Session, here: IntArray) -> IntArray:
+        """Return the rows of what is selected in the session, rising; ``here`` as above."""
+        rows = [int(here[row]) for row in session.chosen_rows if row < len(here)]
+        for one in session.marked:
+            key = RegionKey(one.region, one.position)
+            rows += [self.row_of(name, key) for name in {one.image, one.path}]
+        return np.unique([row for row in rows if row >= 0]).astype(np.intp)
+
+    def select(self, session: Session, rows: Any, here: IntArray, *, more: bool = False) -> None:
+        """Select rows in the session, beside what is selected there with ``more``."""
+        mine = np.flatnonzero(np.isin(here, rows)).tolist()
+        places = self.places(np.setdiff1d(rows, here))
+        session.mark(
+            sorted({*(session.chosen_rows if more else ()), *mine}),
+            dict.fromkeys([*(session.marked if more else ()), *places]),
+        )
 
     def row_of(self, image: str, key: RegionKey) -> int:
         """Return the row of a region; -1 if it is not in the table."""
@@ -123,11 +162,10 @@ def outlined(pixels: Pixels) -> Pixels:
 
 def open_region(session: Session, place: RegionPlace) -> None:
     """Select a region on the canvas, on its own image."""
-    shown = "" if session.project is None else session.project.current
-    if place.image not in ("", shown):
+    if place.image:
         session.ask("open region", place)
-        return
-    session.select_place(place)
+    else:
+        session.select_place(place)
 
 
 # -- this image ------------------------------------------------------------------------------------
@@ -249,7 +287,16 @@ def _of_images(file: Path) -> RegionTable:
         return np.stack([by_row[row] for row in rows])
 
     return RegionTable(
-        frame=_frame(cells), words=tuple(words), problems=tuple(problems), cut=cut, embed=embed
+        frame=_frame(cells),
+        words=tuple(words),
+        problems=tuple(problems),
+        cut=cut,
+        embed=embed,
+        paths={
+            name: stored_path(project.path(name))
+            for name, image in project.by_name.items()
+            if not image.series  # a file of several images is that of its first one
+        },
     )
 
 

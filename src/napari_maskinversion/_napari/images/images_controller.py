@@ -209,9 +209,10 @@ class ImagesController(QObject):
             project.title, tuple(project.by_name), project.done, file=str(project.file)
         )
         words = None
+        if project.library is not None:
+            with refusing():
+                self._session.library = Library.open(project.library, create=True)
         with refusing():
-            if project.library is not None and project.library.exists():
-                self._session.library = Library.open(project.library)
             self._session.ask("take settings", project.settings)
             words = project.vocabulary
             if words is not None and words != self._session.vocabulary:
@@ -266,7 +267,9 @@ class ImagesController(QObject):
         name = "" if self.project is None else _name_in(self.project, place.image)
         if not name:
             self.elsewhere.open(place)
-        elif self.shown is not None and self.shown.name == name and self.shown.is_chosen:
+        elif self.shown is not None and self.shown.name == name:
+            if not self.shown.is_chosen:
+                self._session.choose(image=self.shown.images[0])
             self._session.select_place(place)
         else:
             self._place = Place(image=name, region=place.region, position=dict(place.position))

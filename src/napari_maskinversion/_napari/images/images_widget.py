@@ -373,8 +373,12 @@ class ImagesWidget(QWidget):
             self.list.setRowHidden(row, not (fits is None or (known is not None and fits(known))))
         text = ""
         if fits is not None:
-            counting = ", counting ..." if self.model.is_counting else ""
-            text = f"{sum(map(self.shows, names)):,} of {len(names):,} images{counting}"
+            count, more = sum(map(self.shows, names)), ""
+            if self.model.is_counting:
+                more = ", counting ..."
+            elif not count:
+                more = "; choose 'all' to see them"
+            text = f"{count:,} of {len(names):,} images{more}"
         self.fitting.say(text)
         if last < 0:
             self.seen.emit()

@@ -232,7 +232,7 @@ class ProjectDisk:
         return Written(project=self.project, words=True)
 
     def _words(self, vocabulary: Vocabulary) -> dict[str, Any]:
-        fields = words_of(vocabulary)
+        fields = words_of(vocabulary, self.project.folder)
         if any(vocabulary.groups):  # which a list cannot hold
             usual = self.project.file.with_name(f"{self.project.file.stem}{WORDS}")
             file = free_name(usual, lambda one: self.project.project.labels == one.name)
@@ -284,7 +284,7 @@ def _joined(
     return joined, shape
 
 
-def words_of(vocabulary: Vocabulary) -> dict[str, Any]:
+def words_of(vocabulary: Vocabulary, folder: Path) -> dict[str, Any]:
     """Return the fields of a project that hold words; groups have no place there."""
     from ...language.labels.label import TEMPLATES
     from ...language.labels.vocabulary import to_text
@@ -292,8 +292,11 @@ def words_of(vocabulary: Vocabulary) -> dict[str, Any]:
     named = zip(vocabulary.labels, vocabulary.colors, strict=False)
     usual = vocabulary.templates == TEMPLATES["photo"]
     listed = to_text(vocabulary.full_labels) if vocabulary.synonyms else vocabulary.labels
+    learned = vocabulary.learned
+    file = None if learned is None or learned.file is None else learned.file
     return {
         "labels": listed,
+        "classifier": None if file is None else relative(file, folder),
         "templates": () if usual else vocabulary.templates,
         "colors": {name: color for name, color in named if color},
     }
@@ -303,7 +306,7 @@ def defaults(vocabulary: Vocabulary | None, settings: RunSettings, folder: Path)
     """Return a project without images that has these words and settings."""
     words: dict[str, Any] = {}
     if vocabulary is not None:
-        words = words_of(vocabulary)
+        words = words_of(vocabulary, folder)
         settings = settings.changed({"threshold": vocabulary.threshold})
     usual = RunSettings()
     own = {key: usual.get(key) for key in _OWN}

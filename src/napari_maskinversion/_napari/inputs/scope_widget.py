@@ -52,7 +52,12 @@ class ScopeWidget(QWidget):
         self.side.setToolTip("Side of a window, in pixels of the image")
         # The setting "window" is edited by two widgets: mode and side.
         self.form = SettingsForm(
-            [one for one in fields_of("window") if one.key != "window"], parent=self
+            [
+                one
+                for one in fields_of("window", "planes")
+                if one.key in ("window.context", "measure")
+            ],
+            parent=self,
         )
         self.outline = QCheckBox("Outline the selected region's window")
         self.live = QCheckBox("Show heatmaps while they form")
@@ -159,8 +164,7 @@ class ScopeWidget(QWidget):
     def _show_state(self) -> None:
         mode, limited = self.windows.currentIndex(), self.use.currentIndex() == 1
         self.side.setEnabled(mode == 2)
-        for key in self.form.values():
-            self.form[key].setEnabled(mode != 1)
+        self.form["window.context"].setEnabled(mode != 1)
         self.ids.setEnabled(limited)
         self.merge.setEnabled(limited)
         what = "shapes selected" if is_shapes(self._layer) else "label picked"

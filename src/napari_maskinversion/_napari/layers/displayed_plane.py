@@ -188,6 +188,10 @@ class DisplayedPlane:
             out = np.where(outside[..., None], out, mixed) if outside.any() else mixed
         return np.asarray(out, dtype=np.float32)
 
+    def values(self, box: Box) -> Array:
+        """Read the colours on the canvas."""
+        return self.read(0, box)
+
     def check(self) -> None:
         """Raise for a plane of one colour."""
         level = len(self._levels) - 1

@@ -48,6 +48,7 @@ class PanelState(BaseModel):
     forming: bool = False
     features: bool = False
     labels: str = ""  # The text as it was typed
+    classifier: str = ""  # File of the one that ranks them
     # Group and colour by label, for labels that have one of the two
     marks: dict[str, tuple[str, str]] = Field(default_factory=dict)
     none: bool = False  # Whether "None of these" is switched on
@@ -236,6 +237,7 @@ class StateKeeper(Topic, QObject):
             forming=self._session.forming,
             features=self._session.features,
             labels=self._last.labels if foreign else vocabulary.text.toPlainText(),
+            classifier=self._last.classifier if foreign else vocabulary.classifier,
             marks=self._last.marks if foreign else vocabulary.marks,
             none=vocabulary.none.isChecked(),
             threshold=vocabulary.threshold.value(),
@@ -264,7 +266,9 @@ class StateKeeper(Topic, QObject):
         scope.outline.setChecked(state.outlined)
         scope.live.setChecked(state.forming)
         self._panel.exports.features.setChecked(state.features)
-        self._vocabulary.restore(state.labels, state.marks, forget=forget)
+        self._vocabulary.restore(
+            state.labels, state.marks, classifier=state.classifier, forget=forget
+        )
         if state.threshold is not None:
             self._vocabulary.threshold.setValue(state.threshold)
             self._vocabulary.none.setChecked(state.none)

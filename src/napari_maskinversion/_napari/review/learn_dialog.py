@@ -21,7 +21,7 @@ _COLUMNS = ("Word", "Decisions", "Right", "95 %")
 class LearnDialog(ToolDialog):
     """Shows a classifier before anybody uses it."""
 
-    doubted = Signal(list)  # Rows of the results to look at
+    doubted = Signal(list, bool)  # Rows of the results to look at, and whether in the gallery
 
     def __init__(self, parent: QWidget) -> None:
         self.summary, self.notes = Note(), Note()
@@ -35,9 +35,12 @@ class LearnDialog(ToolDialog):
         self.save = button(
             "Save...", "Save it: Words > Load... and --classifier rank by it", self.ask
         )
-        self.look = button("Look", "Review these decisions again", self._look)
+        self.look = button("Look", "Review these decisions again", partial(self._look, False))
+        self.wall = button(
+            "In the gallery", "Decide about them there again", partial(self._look, True)
+        )
         content = QWidget()
-        buttons = line(self.save, self.look, shares=(1, 1))
+        buttons = line(self.save, self.look, self.wall, shares=(1, 1, 1))
         stack(content, self.summary, self.table, self.notes, buttons, spacing=6)
         super().__init__("Learned from decisions", content, parent)
         self._trained: Trained | None = None
@@ -57,12 +60,13 @@ class LearnDialog(ToolDialog):
                 self.table.setItem(number, column, QTableWidgetItem(text))
         count = len(trained.doubtful)
         self.look.setText(f"Look at {count:,} doubtful decision{'s' * (count != 1)}")
-        self.look.setVisible(count > 0)
+        for one in (self.look, self.wall):
+            one.setVisible(count > 0)
         self.bring()
 
-    def _look(self) -> None:
+    def _look(self, wall: bool) -> None:
         if self._trained is not None:
-            self.doubted.emit(self._trained.doubtful)
+            self.doubted.emit(self._trained.doubtful, wall)
 
     def ask(self) -> None:
         """Ask for a file and save the classifier there."""

@@ -5,9 +5,10 @@ No Qt, no napari. `learn` belongs in a worker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from ...results.results import Results
     from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
     from ...review.exemplars import Exemplars, Learner, Scores
+    from .decided_elsewhere import Elsewhere
 
+_NAMED: Final = 5
 FloatArray = npt.NDArray[np.float32]
 
 
@@ -83,11 +86,11 @@ def train(
     results: Results,
     decided: Mapping[int, str | None],
     image: str,
-    others: Sequence[tuple[str, FloatArray, str]],
+    elsewhere: Elsewhere,
 ) -> Trained:
     """Learn from decisions: rows with their label, None for rejected ones, and other images.
 
-    Others are image, embedding and label; those with a word of the list or of this image count.
+    Of other images, words of the list or of this image count.
     """
     from ...language.text import embed_vocabulary
     from ...learning.classifier import Classifier
@@ -99,7 +102,16 @@ def train(
     listed = [one for one in vocabulary.full_labels if one.name != NONE_OF_THESE]
     typed = {*decided.values()} - {None, NONE_OF_THESE, *vocabulary.labels}
     words = Vocabulary.of([*listed, *map(Label, sorted(map(str, typed)))], vocabulary.templates)
-    kept = [one for one in others if one[2] in words.labels]
+    others = elsewhere.taught(results, image)
+    known = {None, NONE_OF_THESE, *words.labels}
+    kept = [(place[0], *one) for place, one in others.items() if one[1] in known]
+    notes = elsewhere.notes
+    if strange := Counter(label for _, label in others.values() if label not in known):
+        named = ", ".join(repr(label) for label, _ in strange.most_common(_NAMED))
+        notes.append(
+            f"Left out {strange.total()} decisions about other images whose words are not in the "
+            f"list: {named}{', ...' * (len(strange) > _NAMED)}"
+        )
     space, texts = Space.of(results).about, embed_vocabulary(model, words)
     begun = Classifier.of_words(words, texts, model.logit_scale, space)
     rows = list(decided)
@@ -109,7 +121,7 @@ def train(
     images = [*[image] * len(rows), *(name for name, _, _ in kept)]
     classifier = begun.fit(embeddings, labels, images)
     doubtful = [rows[row] for row, _ in classifier.doubtful(labels) if row < len(rows)]
-    return Trained(classifier, doubtful)
+    return Trained(replace(classifier, notes=(*notes, *classifier.notes)), doubtful)
 
 
 def text_best(region: RegionResult) -> str:
@@ -187,24 +199,18 @@ class KnownRegions:
         """Add regions of earlier sessions; newer entries win."""
         self._known[space] = {**kept, **self._known.get(space, {})}
 
-    def of_others(self, results: Results, image: str) -> list[tuple[str, FloatArray, str]]:
-        """Return image, embedding and label of accepted regions of other images."""
-        return [
-            (place[0], *one)
-            for place, one in self._known.get(results.info.space, {}).items()
-            if one is not None and place[0] != image
-        ]
+    def accepted(self, results: Results) -> dict[ExemplarKey, LabelledEmbedding]:
+        """Return the accepted regions embedded by the model of these results."""
+        known = self._known.get(results.info.space, {})
+        return {place: one for place, one in known.items() if one is not None}
 
     def exemplars(self, results: Results, words: Container[str] | None = None) -> Exemplars:
         """Return the exemplars embedded by the model of these results."""
         from ...review.exemplars import Exemplars
 
         fingerprint, dimensions = results.info.space, results.info.embed_dim
-        known = [
-            one
-            for one in self._known.get(fingerprint, {}).values()
-            if one is not None and (words is None or one[1] in words)
-        ]
+        accepted = self.accepted(results).values()
+        known = [one for one in accepted if words is None or one[1] in words]
         rows = [row for row, _ in known]
         stacked = np.stack(rows) if rows else np.zeros((0, dimensions), np.float32)
         return Exemplars(stacked, tuple(label for _, label in known), fingerprint)

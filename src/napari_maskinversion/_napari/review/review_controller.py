@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
@@ -411,6 +412,12 @@ class ReviewController(Topic, QObject):
         if state is None or record is None:
             return
         self._taught = state
+        from .decided_elsewhere import Elsewhere
+
+        project = self._session.project
+        file = None if project is None or not project.file else Path(project.file)
+        known = self.learning.known.accepted(state.results)
+        elsewhere = Elsewhere(file, self._session.library, known)
         image, settings = state.review.image.content, record.snapshot.settings
         self._training.start(
             partial(
@@ -419,7 +426,7 @@ class ReviewController(Topic, QObject):
                 state.results,
                 state.taught,
                 image,
-                self.learning.known.of_others(state.results, image),
+                elsewhere,
             )
         )
 
@@ -431,12 +438,14 @@ class ReviewController(Topic, QObject):
             self.learned.doubted.connect(self._look_again)
         self.learned.show_trained(trained)
 
-    def _look_again(self, rows: list[int]) -> None:
+    def _look_again(self, rows: list[int], wall: bool) -> None:
         """Review only these rows, until another order or state is chosen."""
         state = self.state
         if state is not None:
             state.queue.show(rows=rows)
             self._go(rows[0])
+            if wall:
+                self._session.ask("gallery", "in Review")
 
     # -- where the user is --------------------------------------------------------------------
 

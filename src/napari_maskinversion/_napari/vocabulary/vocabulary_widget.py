@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
@@ -22,7 +23,7 @@ from qtpy.QtWidgets import (
 from ...base.errors import InputError
 from ...language.labels.files import LabelFile
 from ...language.labels.label import Label, clashes, parse_text, to_text, word_lists
-from ...language.labels.learned import Learned
+from ...language.labels.learned import Learned, learned_of, read_head
 from ...language.labels.presets import TITLES, preset, unknown_words_note
 from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
@@ -164,7 +165,13 @@ class VocabularyWidget(Topic, QWidget):
         labels = self._marked(typed.labels)
         threshold = self.threshold.value() if self.none.isChecked() else None
         words = Vocabulary.of(labels, self.templates_widget.templates(), threshold)
-        return replace(words, learned=self._learned)
+        return replace(words, learned=self._ranks(typed))
+
+    def _ranks(self, typed: TypedLabels) -> Learned | None:
+        """Return the classifier that ranks the words; None where none of them is one of its."""
+        learned, names = self._learned, {label.name for label in typed.labels}
+        is_left = learned is not None and (not learned.words or names & {*learned.words})
+        return learned if is_left else None
 
     def _tell(self) -> None:
         """Pass the words to the session."""
@@ -199,7 +206,7 @@ class VocabularyWidget(Topic, QWidget):
         """Fill in labels, unless the user has typed some."""
         text = to_text(labels)
         if text and not self._own and text != self.text.toPlainText():
-            self._prefilled, self._origin = text, ""
+            self._prefilled, self._origin, self._learned = text, "", None
             self.text.setPlainText(text)
 
     @property
@@ -218,6 +225,12 @@ class VocabularyWidget(Topic, QWidget):
         names = {label.name for label in self._read().labels}
         return {name: mark for name, mark in self._marks.items() if name in names and any(mark)}
 
+    @property
+    def classifier(self) -> str:
+        """The file of the classifier that ranks the words; "" for none."""
+        learned = self._ranks(self._read())
+        return str((learned and learned.file) or "")
+
     def _remember(self, labels: Iterable[Label]) -> None:
         self._marks.update({label.name: (label.group, label.color) for label in labels})
 
@@ -230,7 +243,12 @@ class VocabularyWidget(Topic, QWidget):
         )
 
     def restore(
-        self, text: str, marks: Mapping[str, tuple[str, str]], *, forget: bool = False
+        self,
+        text: str,
+        marks: Mapping[str, tuple[str, str]],
+        *,
+        classifier: str = "",
+        forget: bool = False,
     ) -> None:
         """Restore labels of the last session; labels of a layer replace them.
 
@@ -246,6 +264,9 @@ class VocabularyWidget(Topic, QWidget):
         elif text and self.empty:
             self._prefilled = text
             self.text.setPlainText(text)
+        if forget or (classifier and self.text.toPlainText() == text):
+            self._learned = _learned(classifier)
+            self._tell()
 
     def set_colors(self, field: str) -> None:
         """Follow the theme: napari draws such text fields without an edge."""
@@ -269,6 +290,7 @@ class VocabularyWidget(Topic, QWidget):
         # The words of a sample replace typed ones once; those of a regions' file do not.
         if words and self._own and image not in self._brought:
             self._prefilled, self._origin = to_text(words), image.name
+            self._learned = None
             self._replace(self._prefilled)
         if words:
             self._brought.add(image)
@@ -370,6 +392,13 @@ class VocabularyWidget(Topic, QWidget):
         notes = [self._typed.summary, unknown_words_note(self._typed.labels, self._model)]
         if self._origin and self.prefilled:
             notes.insert(1, f"These words came with '{self._origin}'; Ctrl+Z brings back yours.")
-        if self._learned is not None:
-            notes[1:] = [f"{self._learned.text}; other words: Presets or Load..."]
+        if (learned := self._ranks(self._typed)) is not None:
+            notes[1:] = [f"{learned.text}; other words: Presets or Load..."]
         self.count.setText("\n".join(filter(None, notes)))
+
+
+def _learned(file: str) -> Learned | None:
+    """Return the classifier of the last session; None if its file is gone."""
+    with suppress(InputError):
+        return learned_of(Path(file), read_head(Path(file))) if file else None
+    return None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ModelStore:
     """Keeps the last model in memory. Shared by workers, one at a time."""
 
-    note: str = ""  # Why the model is not on the requested device; empty if it is
+    note: str = ""  # Why it is not on the requested device, or what is assumed about it
     # Architecture of each checkpoint file, by the name under which it is asked for
     architectures: dict[str, str] = field(default_factory=dict)
     _key: tuple[str, str] | None = None

@@ -105,7 +105,7 @@ def load_model(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """A model; ``note`` tells the user if it is not on the requested device."""
+    """A model; ``note`` tells the user if it is not on the requested device, and a guess."""
 
     model: Backbone
     note: str = ""
@@ -128,7 +128,17 @@ def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Lo
         also=(NotEnoughMemoryError,),
     )
     model = fallback.run(lambda: load_model(name, device=fallback.now.device, **options))
-    return Loaded(model, fallback.now.note)
+    guess = _guess(model, options.get("architecture"))
+    return Loaded(model, " ".join(filter(None, (fallback.now.note, guess))))
+
+
+def _guess(model: Backbone, architecture: str | None) -> str:
+    """Return what is assumed about a checkpoint file, which does not tell its activation."""
+    if architecture is None or "/" in architecture or architecture in MODELS:
+        return ""
+    if openclip.uses_quick_gelu(model.clip) or not openclip.has_quick_gelu_twin(architecture):
+        return ""
+    return f"{model.name}: activation GELU assumed; models check compares it with QuickGELU."
 
 
 def _described(

@@ -23,7 +23,15 @@ from torch import Tensor, nn
 from ...base.cache_folder import is_offline
 from ...base.errors import ModelError, OfflineError
 from ...base.reading import read_json, validated
-from .specs import CONFIG_FILE, MODELS, VOCABULARIES, ModelSpec, has_tokenizer, unknown_model
+from .specs import (
+    CONFIG_FILE,
+    MODELS,
+    VOCABULARIES,
+    ModelSpec,
+    elsewhere_called,
+    has_tokenizer,
+    unknown_model,
+)
 from .towers import unsupported_config, unsupported_tower
 
 with warnings.catch_warnings():
@@ -59,10 +67,17 @@ def architecture_config(architecture: str) -> dict[str, Any]:
         return copy.deepcopy(text_towers.ARCHITECTURES[architecture])
     config = factory.get_model_config(architecture) if ":" not in architecture else None
     if config is None:
+        if elsewhere := elsewhere_called(architecture):
+            raise ModelError(elsewhere.text)
         near = difflib.get_close_matches(architecture, open_clip.list_models(), n=3, cutoff=0.5)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise ModelError(f"open_clip has no architecture called {architecture!r}.{hint}")
     return cast("dict[str, Any]", config)
+
+
+def has_quick_gelu_twin(architecture: str) -> bool:
+    """Return whether open_clip has the architecture with QuickGELU under another name."""
+    return f"{architecture}-quickgelu" in open_clip.list_models()
 
 
 @functools.cache

@@ -152,11 +152,14 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = MappingProxyType(_read[1])
 """Models that people look for and that are not fetched."""
 
 
+def elsewhere_called(name: str) -> Elsewhere | None:
+    """Return the model of that name that is not fetched."""
+    return next((one for key, one in ELSEWHERE.items() if key.lower() == name.lower()), None)
+
+
 def unknown_model(name: str, known: Iterable[str]) -> ModelError:
     """Return the error for a name that no model has."""
-    if elsewhere := next(
-        (one for key, one in ELSEWHERE.items() if key.lower() == name.lower()), None
-    ):
+    if elsewhere := elsewhere_called(name):
         return ModelError(elsewhere.text)
     candidates = {known_name.lower(): known_name for known_name in known}
     begun = [key for key in candidates if name and key.startswith(name.lower())]

@@ -6,7 +6,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import BaseModel, Field, NonNegativeInt
 from pydantic.dataclasses import dataclass  # one of the standard library would write `file`
 
 from ...base.errors import InputError
@@ -30,6 +30,7 @@ class Learned:
     high: float | None = None
     held_out: str = ""  # What was held out as a whole: "images" or "regions"
     calibrated: bool = True  # Whether its probabilities are
+    words: Annotated[tuple[str, ...], Field(exclude=True)] = field(default=(), compare=False)
     # Where it lies; no file says so
     file: Annotated[Path | None, Field(exclude=True)] = field(default=None, compare=False)
 
@@ -42,6 +43,26 @@ class Learned:
         shares = (f"{100 * one:.0f}" for one in (self.accuracy, self.low, self.high))
         right, low, high = shares
         return f"{about}, {right} % right on {self.held_out} held out (95 %: {low} to {high} %)"
+
+
+class _Scored(BaseModel):
+    accuracy: float
+    low: float
+    high: float
+
+
+class _Scores(BaseModel):
+    all: _Scored
+    over: str
+
+
+class _Head(BaseModel):
+    """What is read here of the record; `learning` checks the rest."""
+
+    words: list[Any]
+    none: bool = False
+    counts: dict[str, NonNegativeInt] = {}
+    scores: _Scores | None = None
 
 
 def read_head(path: Path) -> dict[str, Any]:
@@ -65,12 +86,13 @@ def read_head(path: Path) -> dict[str, Any]:
     record = parse_json(about.get("record", "null").encode(), f"{path}, record")
     if not isinstance(record, dict) or not record.get("words"):
         raise InputError(f"{path} is damaged: its record has no words.")
+    validated(_Head, record, path)
     return record
 
 
 def learned_of(path: Path, record: dict[str, Any]) -> Learned:
     """Return what results tell of a classifier."""
-    scores = record.get("scores") or {}
+    scores, words = record.get("scores") or {}, record["words"]
     return validated(
         Learned,
         {
@@ -80,6 +102,7 @@ def learned_of(path: Path, record: dict[str, Any]) -> Learned:
             **{name: scores.get("all", {}).get(name) for name in ("accuracy", "low", "high")},
             "held_out": scores.get("over", ""),
             "calibrated": bool(scores),
+            "words": [one.get("name", "") if isinstance(one, dict) else str(one) for one in words],
             "file": path.absolute(),
         },
         path,

@@ -81,7 +81,10 @@ def _weights(folder: Path) -> list[Path]:
     if not (folder / _INDEX).is_file():
         return [folder / WEIGHTS]
     index = read_json(folder / _INDEX)
-    return sorted({folder / Path(name).name for name in index.get("weight_map", {}).values()})
+    files = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(files, dict):
+        raise ModelError(f"{folder / _INDEX} is damaged: it has no weight_map; {_AGAIN}.")
+    return sorted({folder / Path(str(name)).name for name in files.values()})
 
 
 def _check_weights(file: Path) -> None:

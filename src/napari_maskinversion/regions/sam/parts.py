@@ -20,6 +20,7 @@ from .prompts import FloatBox, Point, Prompt
 _OVERLAP: Final = 4  # parts share a quarter with each neighbour
 _COARSER: Final = 4  # times the size of the next larger parts
 _WHOLE: Final = 1.5  # times the size of a part, a plane is not divided
+_NEAR: Final = 20 / 1024  # of a part: a mask that ends so close to its edge is cut
 _SAME: Final = 0.5  # IoU of two masks of one thing, one of them seen in a larger part
 
 
@@ -35,6 +36,10 @@ class Part:
         """Read pixels of the plane."""
         y, x = self.box[:2]
         return self._source.read(0, (box[0] + y, box[1] + x, box[2] + y, box[3] + x))
+
+    def values(self, box: Box) -> Array:
+        """Return the pixels that SAM sees."""
+        return self.read(0, box)
 
     def check(self) -> None:
         """Accept a part where there is nothing to see."""
@@ -83,12 +88,13 @@ def within(prompt: Prompt, box: Box) -> Prompt:
 
 
 def is_cut(region: Region | None, box: Box, shape: tuple[int, int]) -> bool:
-    """Return whether a region reaches the edge of its part where the plane goes on."""
+    """Return whether a region ends about where its part does and the plane goes on."""
     if region is None:
         return False
+    near = int(_NEAR * max(box[2] - box[0], box[3] - box[1]))
     y0, x0, y1, x1 = region.bbox
-    low = (y0 <= box[0] > 0) or (x0 <= box[1] > 0)
-    return low or (y1 >= box[2] < shape[0]) or (x1 >= box[3] < shape[1])
+    low = (y0 - near <= box[0] > 0) or (x0 - near <= box[1] > 0)
+    return low or (y1 + near >= box[2] < shape[0]) or (x1 + near >= box[3] < shape[1])
 
 
 def all_parts(shape: tuple[int, int], side: int) -> Iterator[Box]:

@@ -60,6 +60,11 @@ class Asked:
         device: torch.device = self.concepts.model.device
         return device
 
+    @property
+    def side(self) -> int:
+        """Pixels along a side of the model's input."""
+        return int(self.concepts.model.config.image_size)
+
     @computing()
     def segment_everything(self, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
         """Find everything in a plane that is what the words say."""
@@ -75,11 +80,11 @@ class Asked:
         with forward_only(model.device):
             text = model.get_text_features(**tokens, return_dict=True)
         look = partial(self._look, text, tokens["attention_mask"])
-        return each_once(source, model.config.image_size, look, whole=config.whole)
+        return each_once(source, self.side, look, whole=config.whole)
 
     def _look(self, text: Any, mask: Any, source: PlaneSource) -> list[Segmented]:
         model = self.concepts.model
-        view = resize_for_sam(source, model.config.image_size, square=True)
+        view = resize_for_sam(source, self.side, square=True)
         pixels = torch.from_numpy(view.pixels.copy()).to(model.device)
 
         def on_block(number: int, count: int) -> None:

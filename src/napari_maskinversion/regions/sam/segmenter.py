@@ -83,6 +83,13 @@ class Segmented:
         candidates = tuple(replace(one, corner=box[:2]) for one in self.candidates)
         return replace(self, candidates=candidates, shape=shape)
 
+    def uncut(self, box: Box) -> Segmented:
+        """Leave out the candidates that are cut by their part."""
+        if box == (0, 0, *self.shape):
+            return self
+        kept = [one for one in self.candidates if not is_cut(one.region(0), box, self.shape)]
+        return replace(self, candidates=tuple(kept))
+
 
 class _Query(NamedTuple):
     """One query of the decoder: an object, or a part of one; its first points are positive."""
@@ -142,7 +149,7 @@ class Segmenter:
                 for place, answer in zip(places, answers, strict=True):
                     moved = answer.moved(box, source.shape)
                     if not is_cut(moved.region(), box, source.shape):
-                        done[place] = moved
+                        done[place] = moved.uncut(box)
             side *= 2
         return [done[place] for place in range(len(prompts))]
 

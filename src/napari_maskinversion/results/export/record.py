@@ -204,6 +204,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         "members": region.members,
         "source": {"label": region.source_label, "id": region.source_id}
         | ({"values": region.source_values} if region.source_values else {}),
+        **({"measures": region.measures} if region.measures else {}),
         "window": {
             "box_yxyx": window.box,
             "whole": window.whole,

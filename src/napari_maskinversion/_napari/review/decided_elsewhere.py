@@ -1,0 +1,106 @@
+"""Decisions about other images that a classifier learns from: of the project, the library, before.
+
+No Qt, no napari. It reads files, so it belongs in a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.errors import MaskInversionError
+from ...base.identity import RegionKey
+from ...base.progress import tick
+from ...batch.decided import archive_file
+from ...batch.opened import OpenProject
+from ...library.deciding import key_of
+from ...results.export.archive import open_archive
+from ...results.spaces import Space
+from ...review.reporting import decisions_of, image_of
+
+if TYPE_CHECKING:
+    from ...library.library import Library
+    from ...results.results import Results
+    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
+
+FloatArray = npt.NDArray[np.float32]
+_DECIDED = ("accepted", "rejected")
+Taught = dict["ExemplarKey", tuple[FloatArray, "str | None"]]
+"""Embedding and accepted label, None for a rejected region, by the image's hash and the region."""
+
+
+@dataclass(slots=True, eq=False)
+class Elsewhere:
+    """Where decisions about other images are."""
+
+    project: Path | None = None
+    library: Library | None = None
+    accepted: Mapping[ExemplarKey, LabelledEmbedding] = field(default_factory=dict)  # Kept ones
+    notes: list[str] = field(default_factory=list)  # What was left out
+    _other: int = 0  # decisions about regions of other spaces
+
+    def taught(self, results: Results, image: str) -> Taught:
+        """Return decisions about regions of the space of these results, but for their image."""
+        taught: Taught = dict(self.accepted)
+        space = Space.of(results)
+        for one in (self._of_library(space), self._of_project(space, image)):  # the files win
+            taught |= one
+        if self._other:
+            self.notes.append(
+                f"Left out {self._other} decisions about regions of other models or settings, "
+                "whose embeddings cannot be compared."
+            )
+        return {place: one for place, one in taught.items() if place[0] != image}
+
+    def _of_library(self, space: Space) -> Taught:
+        if self.library is None:
+            return {}
+        taught: Taught = {}
+        rows = self.library.rows(decision=_DECIDED)
+        for _, own in rows.groupby("space"):
+            ids = own["id"].tolist()
+            if self.library.space(ids).differences(space):
+                self._other += len(own)
+                continue
+            named: Iterator[Any] = own.itertuples()
+            contents = {
+                image: self.library.image_of(int(of["id"].iloc[0]))[3]
+                for image, of in own.groupby(["image", "series"])
+            }
+            for row, vector in zip(named, self.library.vectors(ids), strict=True):
+                place = contents[row.image, row.series], key_of(row)
+                taught[place] = vector, row.label or None
+        return taught
+
+    def _of_project(self, space: Space, image: str) -> Taught:
+        if self.project is None:
+            return {}
+        taught: Taught = {}
+        project = OpenProject.read(self.project)
+        for place, name in enumerate(project.by_name):
+            tick("Decisions", place, len(project.by_name))
+            try:
+                file = archive_file(project, name)
+                bundle = None if file is None else open_archive(file)
+                if bundle is None or (content := image_of(bundle).content) == image:
+                    continue
+                decisions = decisions_of(bundle, project.path(name))
+            except (MaskInversionError, OSError) as error:
+                self.notes.append(f"Left out {name}: {' '.join(str(error).split())}")
+                continue
+            is_other = bool(Space.of(bundle.results).differences(space))
+            for region in bundle.results.regions:
+                key = RegionKey(region.id, region.position)
+                decision = decisions.get(key)
+                if decision is None or decision.status not in _DECIDED:
+                    taught.pop((content, key), None)
+                elif is_other:
+                    self._other += 1
+                else:
+                    taught[content, key] = region.embedding, decision.label or None
+        return taught
