@@ -1,5 +1,6 @@
 """A library: what is added comes back, filtered and searched; nothing else is touched."""
 
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -16,6 +17,7 @@ from napari_maskinversion.library import store
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.store import LOCK, ROWS
 from napari_maskinversion.results.export.archive import save_archive
+from napari_maskinversion.results.results import Results
 from napari_maskinversion.results.spaces import Space
 from tests.disk import full_after
 
@@ -49,6 +51,25 @@ def test_rows_have_place_words_and_decisions(library, tmp_path):
     region = bundle().results.regions[0]
     assert tuple(first[["y0", "x0", "y1", "x1"]]) == region.bbox
     assert first["area"] == region.area
+
+
+def test_decisions_follow_and_undecided_regions_keep_words_and_dates(library):
+    before = library.rows()
+    plain = bundle(seed=0)  # as a review of results of other words, or of none, has it
+    regions = [replace(one, ranking=None) for one in plain.results.regions]
+    info = replace(plain.results.info, created="2027-01-01T00:00:00Z")
+    columns = {
+        "decision": ["undecided", "accepted", "skipped", "undecided", "undecided"],
+        "accepted_label": ["", "debris", "", "", ""],
+        "decided_at": ["", "2027-01-02T00:00:00Z", "2027-01-02T00:00:00Z", "", ""],
+    }
+    other = replace(plain, results=Results(info, tuple(regions)), columns=columns)
+    assert library.update(other) == 3
+    rows = library.rows()
+    assert rows["label"].tolist()[:3] == ["red cell", "debris", "red cell"]
+    assert rows["decision"].tolist()[:3] == ["undecided", "accepted", "skipped"]
+    assert rows.iloc[3:].equals(before.iloc[3:])
+    assert library.update(other) == 0
 
 
 @pytest.mark.parametrize(
@@ -306,7 +327,12 @@ def test_folders_that_are_no_library_are_refused(library, tmp_path):
         Library.new(tmp_path / "image-0.png")
     with pytest.raises(errors.InputError, match=r"image-0.png is a file; name"):
         Library.open(tmp_path / "image-0.png")
-    assert len(Library.open(tmp_path / "new", create=True).rows()) == 0
+    gone = Library.open(tmp_path / "new", create=True)
+    assert len(gone.rows()) == 0
+    shutil.rmtree(gone.folder)
+    with pytest.raises(errors.InputError, match="does not exist; 'library new"):
+        gone.add(bundle(), image=tmp_path / "image-0.png")
+    assert not gone.folder.exists()
     assert len(library.rows(space=2**70)) == 0
 
 

@@ -147,7 +147,7 @@ class Library:
         return len(source.results)
 
     def update(self, bundle: Bundle) -> int:
-        """Set words, decisions and dates of regions of an image that the library has already.
+        """Set what was decided about regions of an image that the library has already.
 
         Parameters
         ----------

@@ -74,12 +74,14 @@ _UPSERT: Final = (
     + ", ".join(f"{c} = excluded.{c}" for c in ("row", *FACTS[2:]))
 )
 
-_DECIDED: Final = ("label", "decision", "date")
+# Its own suggestion stays: the results may have been ranked by other words, or by none.
+_WORD: Final = "CASE WHEN :decision IN ('undecided', 'skipped') THEN suggestion ELSE :label END"
 _DECIDE: Final = (
-    f"UPDATE regions SET {', '.join(f'{c} = :{c}' for c in _DECIDED)} WHERE plane = :plane"
+    f"UPDATE regions SET label = {_WORD}, decision = :decision, date = :date WHERE plane = :plane"
     " AND region = :region AND (y0, x0, y1, x1) = (:y0, :x0, :y1, :x1)"
     " AND image IN (SELECT id FROM images WHERE content = :content)"
-    f" AND ({', '.join(_DECIDED)}) <> ({', '.join(f':{c}' for c in _DECIDED)})"
+    " AND NOT (decision = 'undecided' AND :decision = 'undecided')"
+    f" AND (label, decision, date) <> ({_WORD}, :decision, :date)"
 )
 
 
@@ -139,6 +141,7 @@ class Store:
     @contextmanager
     def writing(self, done: str = "changed") -> Generator[sqlite3.Connection, None, None]:
         """Let a block change the library, all of it or nothing; one program at a time."""
+        self.check()  # a lock would make the folder of one that is gone
         with self._told(done), self._locked(), self._connected() as database:
             database.execute("BEGIN IMMEDIATE")
             try:
@@ -403,7 +406,7 @@ class Store:
         return int(here["id"]), gone
 
     def update(self, content: str, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Set words and decisions of regions that an image has already; return how many changed."""
+        """Set what was decided about regions of an image; return how many changed."""
         with self.reading() as database:
             query = "SELECT count(*) FROM images WHERE content = ? AND content <> ''"
             (there,) = database.execute(query, (content,)).fetchone()

@@ -75,6 +75,9 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
         add_to_library(OpenProject.read(computed), name, library)
     hits = search(qtbot, panel, "car")
     assert len(hits) == library.info()["regions"]
+    model = panel.store.load(session.settings.model, session.settings.device)
+    asked = library.search("car", model=model)  # the answers of the command line, and of Python
+    assert [hit.similarity for hit in hits] == asked["similarity"].tolist()
     other = next(n for n, hit in enumerate(hits) if "cell-2" in hit.place.image)
     click(qtbot, panel, other)
     qtbot.waitUntil(lambda: session.project.current == "cell-2.png", timeout=WAIT)
@@ -109,7 +112,6 @@ def test_a_project_adds_what_it_computes_to_its_library(qtbot, panel, project):
     suggested(qtbot, panel)
     library = Library.open(project / "found")
     assert library.info()["images"] == 2
-    panel.session.library = library
     accept_all(qtbot, panel, "car", "dog")
     qtbot.waitUntil(lambda: library.info()["decisions"].keys() == {"accepted"}, timeout=WAIT)
     undo_all(qtbot, panel)

@@ -85,11 +85,11 @@ class FarHits:
 
 def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
     """Search a library."""
-    model, wanted, unwanted = query.embedded(store)
-    like = None if query.like is None else query.like.space
-    space = library.space(model=model, like=like).id
+    model = store.load(query.model, query.device) if query.like is None else None
+    space = library.space(model=model, like=query.like and query.like.space).id
+    like = [] if query.like is None else [one.embedding for one in query.like.regions]
     show(Update(text="searching the library"))
-    rows = library.search(like=wanted, unlike=unwanted, top=MOST, space=space)
+    rows = library.search(*query.words, like=like, top=MOST, model=model, space=space)
     hits = []
     row: dict[Any, Any]
     for row in rows.to_dict("records"):

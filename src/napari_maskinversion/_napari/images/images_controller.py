@@ -209,9 +209,10 @@ class ImagesController(QObject):
             project.title, tuple(project.by_name), project.done, file=str(project.file)
         )
         words = None
+        if project.library is not None:
+            with refusing():
+                self._session.library = Library.open(project.library, create=True)
         with refusing():
-            if project.library is not None and project.library.exists():
-                self._session.library = Library.open(project.library)
             self._session.ask("take settings", project.settings)
             words = project.vocabulary
             if words is not None:
