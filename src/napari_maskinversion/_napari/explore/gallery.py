@@ -121,6 +121,7 @@ class Gallery(Topic, QWidget):
         self.pictures.progressed.connect(self.model.take_pictures)
         self.pictures.failed.connect(refuse)
         self.again.done.connect(self._take_library)
+        self.again.failed.connect(refuse)
         self.decider.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
         self.decider.done.connect(self._decided_in_library)
         self.decider.failed.connect(refuse)
@@ -186,6 +187,7 @@ class Gallery(Topic, QWidget):
     def load(self) -> None:
         """Read the regions of the source, or say why there are none."""
         source, session = self.source.currentText(), self._session
+        self.again.drop()
         self._library = session.library if source == LIBRARY else None
         try:
             if source == LIBRARY:
@@ -283,7 +285,7 @@ class Gallery(Topic, QWidget):
 
     def _library_changed(self, _: object) -> None:
         """Read the decisions of the library again: others have passed it some."""
-        if self._library is not None and self._table is not None and not self.loader.busy:
+        if self._library is not None and self.isVisible() and not self.loader.busy:
             self.again.start(of_library(self._library))
 
     def _take_library(self, now: RegionTable) -> None:

@@ -174,8 +174,8 @@ class AcrossImages(QObject):
             shown = replace(verdict, regions={"": verdict.regions[here]}, seen=seen)
             session.notice = None
             own = self._here(lambda: session.ask("decide", shown))
-            if not own and session.notice is not None:  # the refusal
-                problems[here] = session.notice.text
+            if not own and (why := session.notice) and why.severity == "error":
+                problems[here] = why.text
         rest = {name: keys for name, keys in verdict.regions.items() if name != here}
 
         def decided(others: Decided) -> None:
