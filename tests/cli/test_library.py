@@ -72,10 +72,13 @@ def test_bad_folders_files_and_models_are_refused_in_a_line(place, call, refused
     )
 
 
-def test_a_batch_adds_to_the_library_of_its_project(tmp_path, monkeypatch, fine):
+def test_a_batch_adds_to_the_library_of_its_project(tmp_path, monkeypatch, fine, refused):
     monkeypatch.chdir(tmp_path)
     write_scene(tmp_path, 2)
     files = ("--images", "image.png", "--regions", "masks.png")
+    said = refused("project", "new", ".", *files, *FAST, "--library", "image.png")
+    assert "image.png" in said
+    assert not (tmp_path / "project.yaml").exists()
     fine("project", "new", ".", *files, *FAST, "--library", "cells")
     assert "Added 2 regions to cells, which has 2 now" in fine("batch", ".", "--out", "out")
     library = Library.open(tmp_path / "cells")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies
 from hypothesis.extra.numpy import arrays
 
-from napari_maskinversion.library.searching import direction, nearest
+from napari_maskinversion.library.searching import direction, nearest, short_names
 
 
 def unit(rows):
@@ -57,3 +57,8 @@ def test_a_direction_is_the_mean_minus_what_is_to_be_avoided():
     np.testing.assert_allclose(direction([a, b], [c]), np.array([1, 1, -2]) / 6**0.5, atol=1e-6)
     with pytest.raises(ValueError, match="Name a word or a region"):
         direction([], [a])
+
+
+def test_names_of_images_are_short_where_they_tell_them_apart():
+    images = ("/a/x.png", "/b/x.png", "/b/y.png", "/b/y.png")
+    assert list(short_names(images).values()) == ["a/x.png", "b/x.png", "y.png"]

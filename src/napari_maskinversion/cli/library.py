@@ -13,6 +13,7 @@ from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..language.labels.learned import SUFFIX
 from ..library.library import Library
+from ..library.searching import short_names
 from .console import ProgressBar, echo, print_table, say
 from .options import template_option, with_option_groups
 from .running import load
@@ -229,11 +230,12 @@ def _print(answers: pd.DataFrame, title: str) -> None:
     columns = ("id", "image", "plane", "region", "label", "decision", "similarity")
     planes = answers["plane"].any()
     shown = [name for name in columns if name != "plane" or planes]
+    names = short_names(answers["image"])
     rows = [
         [
             f"{row[name]:.3f}"
             if name == "similarity"
-            else Path(row[name]).name
+            else names[row[name]]
             if name == "image"
             else str(row[name])
             for name in shown

@@ -13,7 +13,7 @@ from ..base.locks import hold
 from ..base.targets import check_targets
 from ..batch.exporting import FILES, export_steps
 from ..batch.here import Here
-from ..batch.opened import OpenProject, added_images, edit
+from ..batch.opened import OUT, OpenProject, added_images, edit
 from ..batch.project import (
     Project,
     ProjectImage,
@@ -65,6 +65,7 @@ def new_command(
     )
     check_targets([file], overwrite=overwrite, inputs=inputs)
     folder = file.parent
+    check_library(into, folder / OUT)
     made = Project(
         labels=stored_labels(words.only_list, folder),
         templates=tuple(words.template or ()),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 from typing import Final
 
 import numpy as np
@@ -27,6 +29,16 @@ def wanted_and_not(words: Sequence[str]) -> tuple[list[str], list[str]]:
         avoided = word.lower().startswith(NOT)
         (unwanted if avoided else wanted).append(word[len(NOT) * avoided :].strip())
     return wanted, unwanted
+
+
+def short_names(images: Iterable[str]) -> dict[str, str]:
+    """Return the file names of paths, with their folder where a name is there twice."""
+    paths = {image: PurePath(image) for image in images}
+    count = Counter(path.name for path in paths.values())
+    return {
+        image: path.name if count[path.name] == 1 else "/".join(path.parts[-2:])
+        for image, path in paths.items()
+    }
 
 
 def direction(wanted: Sequence[FloatArray], unwanted: Sequence[FloatArray] = ()) -> FloatArray:

@@ -1,14 +1,18 @@
 """Find in the project and in the library: hits are listed, and open on their images."""
 
 import numpy as np
+import tifffile
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.layers import results_on_canvas
+from napari_maskinversion._napari.layers.layers import FILE
+from napari_maskinversion._napari.library.library_controller import _on_plane, _placed_as_in
 from napari_maskinversion._napari.session import RegionPlace
 from napari_maskinversion.batch.decided import add_to_library
 from napari_maskinversion.batch.opened import OpenProject, edit
 from napari_maskinversion.library.library import Library
 from tests.library.made import bundle, write_image
+from tests.scenes import picture
 
 from .conftest import WAIT, accept_all, open_project, suggested, undo_all
 
@@ -104,6 +108,23 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
         session.ask("open region", place)
         qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy, timeout=WAIT)
         assert why in messages[-1]
+
+
+def test_regions_of_a_stack_are_known_once_and_shown_on_their_plane(qtbot, panel, tmp_path):
+    pixels = np.stack([picture(seed=n)[..., 0] for n in range(3)])
+    file = tmp_path / "stack.tif"
+    tifffile.imwrite(file, pixels, metadata={"axes": "ZYX"}, ome=True)
+    library = panel.session.library = Library.new(tmp_path / "library")
+    results = bundle(2, pixels=pixels)
+    for position in ((("axis 0", 2),), (("z", 2),)):  # of napari's reader, of the command line
+        library.add(_placed_as_in(file, _on_plane(results, position)), image=file)
+    assert library.rows()["plane"].tolist() == ["z=2", "z=2"]
+    same = str(library.folder / ".." / "stack.tif")
+    panel.viewer.add_image(pixels, name="stack", metadata={FILE: same})
+    panel.viewer.dims.set_point(0, 0)
+    panel.session.ask("open region", RegionPlace(file.as_posix(), 2, (("z", 2),)))
+    qtbot.waitUntil(lambda: panel.viewer.dims.point[0] == 2, timeout=WAIT)
+    assert panel.session.image.name == "stack"
 
 
 def test_a_project_adds_what_it_computes_to_its_library(qtbot, panel, project):

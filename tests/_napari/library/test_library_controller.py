@@ -1,5 +1,9 @@
 """The library of the panel: chosen by name, filled with a click, and kept up to date."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
@@ -8,6 +12,8 @@ from napari_maskinversion._napari.library import sample
 from napari_maskinversion._napari.panel.panel_state import read_state
 from napari_maskinversion.base.cache_folder import cache_folder
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.library.store import ROWS
+from napari_maskinversion.pipeline import job
 from napari_maskinversion.pipeline.cache_usage import usage
 
 
@@ -94,7 +100,18 @@ def test_the_sample_library_is_made_at_first_use_and_chosen(widget, qtbot, monke
     assert library.info()["images"] == 2
     assert library.thumbnail(1) is not None
     assert usage().sizes["library"] > 0
-    monkeypatch.setattr(sample, "load_scene", None)  # the next time nothing is computed
+    computed = []
+    run = job.run_job
+    monkeypatch.setattr(job, "run_job", lambda *args: computed.append(args) or run(*args))
     widget.library.open_sample()
     qtbot.waitUntil(lambda: not widget.library.adding.busy, timeout=60_000)
+    assert not computed
     assert widget.session.library.info()["images"] == 2
+    # Installed in another place, the scenes are found there.
+    with closing(sqlite3.connect(library.folder / ROWS)) as database:
+        database.execute("UPDATE images SET path = '/gone/' || name")
+        database.commit()
+    widget.library.open_sample()
+    qtbot.waitUntil(lambda: not widget.library.adding.busy, timeout=60_000)
+    assert library.info()["images"] == 2
+    assert all(Path(image).exists() for image in library.rows()["image"])

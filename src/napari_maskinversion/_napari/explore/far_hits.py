@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import Final
 
 from qtpy.QtCore import QSize, Qt
 from qtpy.QtGui import QIcon, QImage, QPixmap
 from qtpy.QtWidgets import QListWidget, QListWidgetItem
 
+from ...library.searching import short_names
 from ..session import Session
 from .find_across import FarHit
 from .region_sources import open_region
@@ -37,8 +37,9 @@ class FarHitsList(QListWidget):
         """Show hits, best first."""
         self.hits = hits
         self.clear()
+        names = short_names(hit.place.image for hit in hits)
         for hit in hits:
-            image = PurePath(hit.place.image).name
+            image = names[hit.place.image]
             what = f"{hit.similarity:.2f} {hit.label}".rstrip()
             item = QListWidgetItem(_icon(hit), f"{image}\nregion {hit.place.region}, {what}")
             item.setSizeHint(QSize(0, _SIDE + 6))

@@ -86,7 +86,8 @@ class FarHits:
 def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
     """Search a library."""
     model = store.load(query.model, query.device) if query.like is None else None
-    space = library.space(model=model, like=query.like and query.like.space).id
+    alike = None if query.like is None else query.like.space
+    space = library.space(model=model, like=alike).id
     like = [] if query.like is None else [one.embedding for one in query.like.regions]
     show(Update(text="searching the library"))
     rows = library.search(*query.words, like=like, top=MOST, model=model, space=space)

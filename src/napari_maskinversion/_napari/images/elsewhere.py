@@ -16,6 +16,7 @@ from ...base.errors import InputError
 from ...base.identity import ImageIdentity, identify_image
 from ...base.regions import Region
 from ...images.opening import open_image
+from ...library.adding import stored_path
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.layers import FILE, IDENTITY, ONLY_FIRST, file_of
 from ..layers.overlays import RegionBorder
@@ -72,8 +73,11 @@ class Elsewhere(QObject):
         self._border.remove()
 
     def _layer_of(self, place: RegionPlace) -> Any:
-        path = Path(place.image)
-        return next((one for one in image_layers(self._viewer) if file_of(one) == path), None)
+        for one in image_layers(self._viewer):
+            file = file_of(one)
+            if file is not None and stored_path(file) == place.image:
+                return one
+        return None
 
     def _show(self, region: FoundRegion) -> None:
         session, viewer, path = self._session, self._viewer, region.place.image
@@ -90,10 +94,13 @@ class Elsewhere(QObject):
             return
         viewer.layers.move(viewer.layers.index(image), len(viewer.layers))
         view = ViewPoint.of(viewer)
-        view = view.at(
-            [view.labels.index(axis) for axis, _ in region.place.position if axis in view.labels],
-            np.array([at for axis, at in region.place.position if axis in view.labels], float),
-        )
+        names = [axis for axis, _ in region.place.position]
+        axes = [view.labels.index(axis) for axis in names if axis in view.labels]
+        if len(axes) < len(names):  # opened by another reader, which names none: in their order
+            own = range(len(view.labels) - image.ndim, len(view.labels))
+            axes = [axis for axis in own if axis not in view.displayed][: len(names)]
+        at = [index for _, index in region.place.position][: len(axes)]
+        view = view.at(axes, np.array(at, float))
         plane = plane_of(Grid.of(image, view), view)
         y0, x0, y1, x1 = region.box
         bring_into_view(viewer, image, plane, region.box)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog, QMenu, QWidget
 
-from ...base.errors import InputError
+from ...base.errors import InputError, MaskInversionError
+from ...base.identity import Position
+from ...images.opening import open_image
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import IDENTITY, file_of, levels_of
 from ..layers.pictures import copy_picture
@@ -171,12 +174,13 @@ class LibraryController(Topic, QObject):
                 columns=columns,
             )
             bundle = _on_plane(bundle, plane)
+            named = _naming(file)
             planes = {
-                at: picture.source(finder.plane(at), finder.view_at(at))
+                named(at): picture.source(finder.plane(at), finder.view_at(at))
                 for at in dict.fromkeys(one.position for one in bundle.results.regions)
                 if finder
             }
-            return {"source": bundle, "image": file, "planes": planes}
+            return {"source": _placed_as_in(file, bundle), "image": file, "planes": planes}
 
         return make
 
@@ -203,7 +207,9 @@ class LibraryController(Topic, QObject):
             image=asdict(review.review.image),
             columns=review.columns(),
         )
-        self.following.start(lambda: library.update(_on_plane(bundle, record.plane)))
+        plane, image = record.plane, record.snapshot.image
+        file = None if image is None else file_of(image)
+        self.following.start(lambda: library.update(_placed_as_in(file, _on_plane(bundle, plane))))
 
     def _followed(self, count: int) -> None:
         if count:
@@ -214,12 +220,42 @@ def _on_plane(bundle: Bundle, plane: Any) -> Bundle:
     """Return results of the plane shown with its position, as runs of all planes have it."""
     if not plane:
         return bundle
-    regions = tuple(replace(one, position=plane) for one in bundle.results.regions)
+    return _placed(bundle, lambda _: plane)
+
+
+def _placed_as_in(file: Path | None, bundle: Bundle) -> Bundle:
+    """Return results with planes as the command line calls them, so that none is there twice."""
+    return _placed(bundle, _naming(file))
+
+
+def _placed(bundle: Bundle, place: Callable[[Position], Position]) -> Bundle:
+    regions = tuple(replace(one, position=place(one.position)) for one in bundle.results.regions)
     return replace(
         bundle,
         results=replace(bundle.results, regions=regions),
-        masks={(plane, number): mask for (_, number), mask in bundle.masks.items()},
+        masks={(place(at), number): mask for (at, number), mask in bundle.masks.items()},
     )
+
+
+def _naming(file: Path | None) -> Callable[[Position], Position]:
+    """Return what gives axes without a name the name that they have in the file, by their order."""
+    axes = cache(partial(_axes_in, file))
+
+    def named(position: Position) -> Position:
+        if not any(axis.startswith("axis ") for axis, _ in position):
+            return position
+        if len(axes()) != len(position):
+            return position
+        return tuple(zip(axes(), (at for _, at in position), strict=True))
+
+    return named
+
+
+def _axes_in(file: Path | None) -> tuple[str, ...]:
+    if file is not None:
+        with suppress(MaskInversionError, OSError), open_image(file) as stack:
+            return tuple(stack.plane_axes)
+    return ()
 
 
 def _add(library: Library, make: Callable[[], dict[str, Any]]) -> str:

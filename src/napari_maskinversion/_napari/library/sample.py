@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...base.cache_folder import cache_folder, make_folder
@@ -22,6 +21,7 @@ def sample_library(store: ModelStore, device: str) -> Library:
     """Open the sample library; scenes that it lacks are computed first. For a worker."""
     from ...language.labels.presets import vocabulary_of
     from ...language.labels.vocabulary import Vocabulary
+    from ...library.adding import stored_path
     from ...library.library import Library
     from ...pipeline.job import open_job, run_job
     from ...results.settings import RunSettings
@@ -29,17 +29,19 @@ def sample_library(store: ModelStore, device: str) -> Library:
     folder = cache_folder() / FOLDER
     make_folder(folder)
     library, names = Library.open(folder, create=True), scene_names()
-    there = {Path(image).stem for image in library.rows()["image"]}
+    model, rows = store.load(DEMO, device), library.rows()
+    about = library.info()["spaces"]  # of an earlier demo model, and from an earlier place, too
+    own = [about[one]["space"].partition("/")[0] == model.fingerprint for one in rows["space"]]
+    there = set(rows["image"][own])
     settings = RunSettings(model=DEMO, device=device).changed(_SETTINGS)
     for number, name in enumerate(names):
-        if name in there:
-            continue
         scene = load_scene(name)
         image, regions = scene.files
+        if stored_path(image) in there:
+            continue
         words = vocabulary_of(Vocabulary(scene.vocabulary), ())
         text = f"Sample {number + 1} of {len(names)}: {scene.title}"
         show(Update(text=text, fraction=number / len(names)))
-        model = store.load(DEMO, device)
         with open_job(image, regions, settings) as job:
             bundle = run_job(job, model, words)
             planes = {task.position: task.source for task in job.tasks}
