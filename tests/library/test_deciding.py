@@ -73,6 +73,14 @@ def test_what_was_decided_since_in_a_review_stays(library, tmp_path):
     assert states(library)[:2] == [("undecided", "red cell"), ("accepted", "own word")]
 
 
+def test_only_images_that_were_decided_are_taken_back(library, tmp_path):
+    ids = library.rows()["id"].iloc[[0, 4]].tolist()
+    with reviewing(tmp_path, 1):
+        decided = decide(library, ids, status="rejected")
+        (taken,) = take_back_steps(library, ids, decided)
+    assert (taken[0].endswith("image-0.png"), taken[2]) == (True, "")
+
+
 def test_accepting_takes_what_is_suggested_for_each(library):
     decide(library, library.rows()["id"].iloc[:2].tolist(), status="accepted")
     assert states(library)[:2] == [("accepted", "red cell"), ("accepted", "white cell")]
@@ -93,7 +101,7 @@ def test_an_image_that_is_gone_or_open_elsewhere_is_left_out_with_its_reason(lib
     ids = library.rows()["id"].iloc[[0, 4]].tolist()
     with reviewing(tmp_path, 1):
         (problem,) = decide(library, ids, status="skipped").problems.values()
-        assert "open in another window" in problem
+        assert "under review, here or in another window" in problem
     (tmp_path / "image-0.png").unlink()
     decided = decide(library, ids, status="accepted", label="dust")
     assert "image-0.png" in next(iter(decided.problems))

@@ -410,6 +410,15 @@ def test_images_that_are_gone_or_have_changed_are_told(library, tmp_path):
     assert len(library.search(like=[1])) == 9
 
 
+def test_a_damaged_picture_is_left_out_and_told(library):
+    with closing(sqlite3.connect(library.folder / ROWS)) as database, database:
+        database.execute("UPDATE thumbnails SET picture = substr(picture, 1, 40) WHERE id = 2")
+    assert [library.thumbnail(number) is None for number in (1, 2, 3)] == [False, True, False]
+    assert [line.partition(";")[0] for line in library.verify()] == [
+        "Damaged pictures of regions: 1"
+    ]
+
+
 @pytest.mark.parametrize("size", [300, 9000, 40_000])
 def test_nothing_is_lost_on_a_full_disk(library, size):
     before = library.rows()

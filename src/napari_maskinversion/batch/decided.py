@@ -18,7 +18,8 @@ from ..review.decisions import Decision, Step, Suggestion
 from ..review.reporting import decided_bundle, decisions_of, identities_of, image_of
 from ..review.review import Review
 from ..review.together import Decided, ImageStep, Verdict, each_image
-from .finished import FILE, differences
+from .addresses import exists
+from .finished import FILE, differences, read_finished
 from .image_task import ALWAYS, ARCHIVES, file_name
 from .opened import OpenProject
 
@@ -73,6 +74,15 @@ def stale_reasons(project: OpenProject, name: str, captions: str | None = None) 
         return ["regions"]
     different = differences(task)
     return [one for one in different if captions is not None or one != "captions"]
+
+
+def has_its_image(project: OpenProject, name: str) -> bool:
+    """Return whether the file of an image is the one that was computed, as far as is known."""
+    try:
+        kept = read_finished(project.out / ARCHIVES / file_name(name))
+    except InputError:
+        return True
+    return kept.image.fits(project.path(name))
 
 
 def summarize(project: OpenProject, name: str) -> Summary:
@@ -180,6 +190,8 @@ def _decide(project: OpenProject, name: str, verdict: Verdict) -> Step:
 
 
 def _check_fresh(project: OpenProject, name: str) -> None:
+    if not exists(file := project.path(name)):
+        raise InputError(f"its file is not there any more: {file}")
     if reasons := stale_reasons(project, name):
         raise InputError(f"it was computed from other {', '.join(reasons)}; compute it again first")
 

@@ -52,7 +52,9 @@ def take_back_steps(library: Library, ids: Sequence[int], decided: Decided) -> I
     def take_back(name: str, own: Review, _: Sequence[Any]) -> Step:
         return own.take_back(decided.steps.get(name, ()))
 
-    return _each(library, ids, take_back)
+    table = library.rows(ids=ids)  # also of images that were left out
+    own = table["id"][names_of(table).isin(list(decided.steps))]
+    return _each(library, own.tolist(), take_back)
 
 
 def position_of(plane: str) -> Position:

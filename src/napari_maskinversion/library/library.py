@@ -468,12 +468,15 @@ class Library:
         -------
         ndarray, shape (h, w, 4), uint8, or None
             RGB, and the region's mask as opacity, at most 96 pixels a side. None if the image was
-            not there when the region was added.
+            not there when the region was added, or if the picture is damaged.
         """
         with self._store.reading() as database:
             query = "SELECT picture FROM thumbnails WHERE id = ?"
             row = database.execute(query, (int(id),)).fetchone()
-        return None if row is None else decoded(row[0])
+        try:
+            return None if row is None else decoded(row[0])
+        except (OSError, ValueError):
+            return None
 
     def problem(self, id: int) -> str:
         """Return in a line why the image of a region cannot be looked at; "" if it can."""
@@ -557,6 +560,9 @@ class Library:
         yield from self._store.problems()
         with self._store.reading() as database:
             images = database.execute("SELECT path, series, name, content FROM images").fetchall()
+            pictures = [one for (one,) in database.execute("SELECT id FROM thumbnails")]
+        if damaged := sum(self.thumbnail(one) is None for one in pictures):
+            yield f"Damaged pictures of regions: {damaged:,}; add the results again."
         yield from filter(None, (image_problem(*image) for image in images))
 
 

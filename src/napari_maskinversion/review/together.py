@@ -13,6 +13,8 @@ from ..base.identity import RegionKey
 from ..language.labels.vocabulary import NONE_OF_THESE
 from .decisions import Decision, Status, Step, Suggestion
 
+Outline = tuple[tuple[int, int, int, int], int]  # Box and area of a region
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Verdict:
@@ -21,6 +23,8 @@ class Verdict:
     regions: Mapping[str, Sequence[RegionKey]]  # By image
     status: Status
     label: str = ""  # Of accepted ones; "" for what is suggested for each
+    # Box and area of the regions as they were seen, by image: an open review may have others
+    seen: Mapping[str, Mapping[RegionKey, Outline]] = field(default_factory=dict)
 
     def decisions(self, suggestions: Mapping[RegionKey, Suggestion | None]) -> list[Decision]:
         """Return the decisions about regions; one without a suggestion to accept is left out."""
@@ -63,6 +67,6 @@ def each_image(names: Iterable[str], decide: Callable[[str], Step]) -> Iterator[
         try:
             yield name, decide(name), ""
         except InUseError:
-            yield name, (), "its decisions are open in another window or program"
+            yield name, (), "it is under review, here or in another window"
         except (MaskInversionError, OSError) as error:
             yield name, (), " ".join(str(error).split())

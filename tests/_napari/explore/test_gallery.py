@@ -1,5 +1,7 @@
 """The gallery: a wall of regions, in order, and one decision about all that are marked."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,17 +13,22 @@ from napari_maskinversion._napari.explore.region_sources import RegionTable
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.layers.layers import file_of
 from napari_maskinversion._napari.session import RegionPlace
-from napari_maskinversion.batch.decided import archive_file
+from napari_maskinversion.base.identity import RegionKey
+from napari_maskinversion.batch.decided import archive_file, decide_steps
 from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.library.deciding import decide_steps as decide_in_library
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.review.together import Verdict
 from tests._napari.images.conftest import (  # noqa: F401 - fixtures
     WAIT,
     computed,
     computed_once,
     decided,
     one_model,
+    paint,
     panel,
+    review,
     settled,
 )
 from tests.library.made import bundle, write_image
@@ -148,6 +155,71 @@ def test_the_image_whose_review_is_open_is_decided_there(qtbot, panel, computed)
     qtbot.waitUntil(lambda: {one for one, _ in states(gallery)} == {"undecided"}, timeout=WAIT)
 
 
+@pytest.fixture
+def changed(qtbot, panel, computed):  # noqa: F811
+    """The wall of the project; then a region of the image shown, under review, is changed."""
+    gallery = opened(qtbot, panel.gallery, PROJECT)
+    review(qtbot, panel)
+    paint(panel.session.regions, 0, (20, 20, 40, 40))
+    qtbot.waitUntil(lambda: panel.session.outdated().startswith("1 region has"), timeout=WAIT)
+    return gallery
+
+
+def rejected_all(qtbot, panel, gallery):  # noqa: F811
+    """Reject all regions of the wall; return what the foot says."""
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_R)
+    settled(qtbot, panel)
+    return panel.foot.status.text()
+
+
+def test_a_shown_image_that_is_outdated_is_said_to_be_left_out(
+    qtbot,
+    panel,  # noqa: F811
+    computed,  # noqa: F811
+    changed,
+):
+    text = rejected_all(qtbot, panel, changed)
+    assert "1 left out, such as cell-1.png: 1 region has changed" in text
+    assert decided(computed)[0] == panel.session.decided == 0
+
+
+def test_other_regions_than_those_on_the_wall_are_not_decided(
+    qtbot,
+    panel,  # noqa: F811
+    computed,  # noqa: F811
+    changed,
+):
+    panel.start()
+    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
+    review(qtbot, panel)
+    text = rejected_all(qtbot, panel, changed)
+    assert "1 left out, such as cell-1.png: Its regions have changed" in text
+    assert panel.session.decided == 0
+    assert decided(computed)[1] > 0
+
+
+def test_a_missing_image_is_left_out_as_missing(computed_once, tmp_path):  # noqa: F811
+    project = OpenProject.read(shutil.copytree(computed_once, tmp_path / "copy"))
+    project.path("cell-1.png").unlink()
+    verdict = Verdict(regions={"cell-1.png": [RegionKey(1)]}, status="rejected")
+    ((_, _, problem),) = decide_steps(project, verdict)
+    assert problem.startswith("its file is not there any more")
+
+
+def test_headings_follow_the_review_that_opens_after_the_wall(
+    qtbot,
+    panel,  # noqa: F811
+    computed,  # noqa: F811
+):
+    verdict = Verdict(regions={"cell-1.png": [RegionKey(1)]}, status="accepted", label="bird")
+    assert not any(problem for *_, problem in decide_steps(OpenProject.read(computed), verdict))
+    gallery = opened(qtbot, panel.gallery, IMAGE)
+    assert gallery.model.heading(0)[0] != "bird"
+    review(qtbot, panel)
+    qtbot.waitUntil(lambda: gallery.model.heading(0) == ("bird", 1), timeout=WAIT)
+
+
 def test_a_click_opens_the_region_on_its_image(qtbot, panel, computed):  # noqa: F811
     gallery = opened(qtbot, panel.gallery, PROJECT)
     frame = gallery.model.table.frame
@@ -242,6 +314,12 @@ def test_regions_of_a_library_are_decided_and_taken_back(qtbot, section_of, tmp_
     gallery.undo()
     qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
     assert {one for one, _ in states(gallery)} == {"undecided"}
+    library.remove(ids=[1])
+    verdict = Verdict(regions={}, status="rejected")
+    list(decide_in_library(library, [2], verdict))  # another part of the panel
+    gallery._session.library_changes += 1
+    qtbot.waitUntil(lambda: states(gallery)[1] == ("rejected", ""), timeout=WAIT)
+    assert {one for one, _ in states(gallery)} == {"undecided", "rejected"}
 
 
 @pytest.fixture

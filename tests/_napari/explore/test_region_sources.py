@@ -23,8 +23,9 @@ from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.archive import open_archive
-from tests._napari.images.conftest import computed_once  # noqa: F401 - a fixture
+from tests._napari.images.conftest import computed_once, save  # noqa: F401 - a fixture
 from tests.library.made import bundle, write_image
+from tests.scenes import picture
 
 
 def test_regions_of_this_image(shared, show, results):
@@ -84,7 +85,7 @@ def test_images_that_were_run_with_other_settings_are_not_compared(
         table.embeddings(range(len(table.frame)))
 
 
-def test_an_image_that_is_gone_has_no_crops(shared, computed_once, tmp_path):  # noqa: F811
+def test_an_image_that_is_gone_or_another_one_has_no_crops(shared, computed_once, tmp_path):  # noqa: F811
     import shutil
 
     folder = shutil.copytree(computed_once, tmp_path / "copy")
@@ -95,6 +96,8 @@ def test_an_image_that_is_gone_has_no_crops(shared, computed_once, tmp_path):  #
     pictures = dict(table.thumbnails(range(len(table.frame))))
     gone = set(np.flatnonzero(table.frame["image"] == "cell-1.png"))
     assert gone == {row for row, one in pictures.items() if one is None}
+    save(project.path("cell-2.png"), picture(64, 64, 9))  # of the same size
+    assert not any(one is not None for _, one in table.thumbnails(range(len(table.frame))))
 
 
 def test_regions_of_a_library(tmp_path):

@@ -58,7 +58,9 @@ def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, computed):
     with Review(*args, file=opened.path("cell-2.png")) as other:
         there = len(other.decisions)
         undo_all(qtbot, panel)
-        assert "cell-2.png: its decisions are open in another window" in panel.foot.status.text()
+        assert (
+            "cell-2.png: it is under review, here or in another window" in panel.foot.status.text()
+        )
         assert len(other.decisions) == there > 0
     assert part.undo.isEnabled()
     undo_all(qtbot, panel)

@@ -264,3 +264,10 @@ def test_the_keys_of_previous_and_next_work_from_the_canvas(qtbot, window, panel
     for key, name in (("PageDown", SECOND), ("PageDown", THIRD), ("PageUp", SECOND)):
         press(key, Qt.KeyboardModifier.AltModifier)
         qtbot.waitUntil(at(panel, name), timeout=WAIT)
+
+
+def test_words_of_a_project_stay_when_regions_have_names(qtbot, panel, project):
+    panel.vocabulary.restore("car\ndog", {})  # as the last session left them
+    open_project(qtbot, panel, project)
+    panel.vocabulary.prefill(["bus"])
+    assert panel.vocabulary.text.toPlainText() == "car\ndog"

@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QComboBox, QLineEdit, QWidget
 from ...base.errors import InputError
 from ...base.identity import RegionKey
 from ...review.decisions import Decision, Status
-from ...review.together import Decided, ImageStep, Verdict
+from ...review.together import Decided, ImageStep, Outline, Verdict
 from ..session import Topic
 from ..widgets.keys import REVIEW, named
 from ..widgets.sections import (
@@ -81,6 +81,7 @@ class Gallery(Topic, QWidget):
         }
         self.word = QComboBox()
         self.loader = Worker("latest", "Reading the regions", parent=self)
+        self.again = Worker("latest", "Reading the decisions", parent=self)
         self.pictures = Worker("latest", "Reading pictures", parent=self)
         self.decider = Worker("single", "Deciding in the library", parent=self)
         self._look_later = debouncer(self, _LOOK, self._look)
@@ -123,6 +124,9 @@ class Gallery(Topic, QWidget):
         self.loader.done.connect(self._show)
         self.loader.failed.connect(self._cannot)
         self.pictures.progressed.connect(self.model.take_pictures)
+        self.pictures.failed.connect(refuse)
+        self.again.done.connect(self._take_library)
+        self.again.failed.connect(refuse)
         self.decider.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
         self.decider.done.connect(self._decided_in_library)
         self.decider.failed.connect(refuse)
@@ -139,6 +143,7 @@ class Gallery(Topic, QWidget):
         self.after("row rows marked", self._mark_here)
         self.after("project", self._project_changed)
         self.after("library", lambda _: self._source_changed(LIBRARY))
+        self.after("library_changes", self._library_changed)
         self.after("decisions", lambda _: self._follow_later.throttle())
         self._file = "" if self._session.project is None else self._session.project.file
         self._run = None if self._session.record is None else self._session.record.snapshot
@@ -146,7 +151,7 @@ class Gallery(Topic, QWidget):
     def stop(self) -> None:
         """Follow the session no more, and close the dock."""
         super().stop()
-        for worker in (self.loader, self.pictures, self.decider):
+        for worker in (self.loader, self.again, self.pictures, self.decider):
             worker.drop()
         for later in (self._look_later, self._mark_later):
             later.cancel()
@@ -197,6 +202,7 @@ class Gallery(Topic, QWidget):
     def load(self) -> None:
         """Read the regions of the source, or say why there are none."""
         source, session = self.source.currentText(), self._session
+        self.again.drop()
         self._library = session.library if source == LIBRARY else None
         try:
             if source == LIBRARY:
@@ -214,7 +220,7 @@ class Gallery(Topic, QWidget):
         self.about.say(reason)
 
     def _show(self, table: RegionTable | None) -> None:
-        self._table = table
+        self._table, self._is_new = table, True
         words = () if table is None else table.words
         keys = [key.keys[0] for name, key in named(REVIEW).items() if name.startswith("pick")]
         self.word.clear()
@@ -312,6 +318,10 @@ class Gallery(Topic, QWidget):
         table, keys = self._table, review.queue.keys
         rows = {table.row_of(shown, key): place for place, key in enumerate(keys)}
         rows.pop(-1, None)
+        # An archive may have other regions of these numbers.
+        now = [(one.bbox, one.area) for one in review.results.regions]
+        seen = table.outlines
+        rows = {row: place for row, place in rows.items() if seen[row] == now[place]}
         best = table.frame["suggestion"]
         learned = {}
         for row, place in rows.items():
@@ -320,7 +330,22 @@ class Gallery(Topic, QWidget):
                 learned[row] = label, next(scores, float("nan"))
         table.suggest(learned)
         get = review.review.decisions.get
-        self._note({(shown, key): get(key) for key in keys})
+        self._note({(shown, keys[place]): get(keys[place]) for place in rows.values()})
+        if self._is_new and rows and not len(self.wall.marked):
+            self._is_new = False
+            self._arrange()  # by what the review suggests
+
+    def _library_changed(self, _: object) -> None:
+        """Read the decisions of the library again: others have passed it some."""
+        if self._library is not None and self.isVisible() and not self.loader.busy:
+            self.again.start(of_library(self._library))
+
+    def _take_library(self, now: RegionTable) -> None:
+        table = self._table
+        if table is not None and self._library is not None:
+            table.decide_as(now)
+            self.model.redraw.emit()
+            self._say_count()
 
     def _open_region(self, row: int) -> None:
         if self._table is not None:
@@ -367,9 +392,12 @@ class Gallery(Topic, QWidget):
         frame = table.frame.iloc[rows]
         keys = map(RegionKey, map(int, frame["region"]), frame["position"])
         regions: dict[str, list[RegionKey]] = {}
-        for image, key in zip(frame["image"], keys, strict=True):
+        seen: dict[str, dict[RegionKey, Outline]] = {}
+        outlines = table.outlines
+        for row, image, key in zip(rows, frame["image"], keys, strict=True):
             regions.setdefault(image, []).append(key)
-        verdict = Verdict(regions=regions, status=status, label=label)
+            seen.setdefault(image, {})[key] = outlines[row]
+        verdict = Verdict(regions=regions, status=status, label=label, seen=seen)
         if self._library is not None:
             from ...library.deciding import decide_steps
 
@@ -441,7 +469,9 @@ class Gallery(Topic, QWidget):
             count = len(decided.problems)
             if self._session.reviewed is not None:
                 why = f"{why.rstrip('.')} (the image shown is decided as {IMAGE!r})"
-            refuse(f"{count:,} images left out, such as {image}: {why.rstrip('.')}.")
+            refuse(
+                f"{count:,} image{'s' * (count != 1)} left out, such as {image}: {why.rstrip('.')}."
+            )
 
 
 def _read_pictures(table: RegionTable, rows: Sequence[int]) -> None:

@@ -21,7 +21,7 @@ NOTHING: Final = "#8c8c8c"  # of empty cells
 _MOST_GROUPS: Final = 20  # more different texts are names, not groups
 _LISTED: Final = 12  # of a legend
 _STEPS: Final = 7
-_NAMES: Final = ("region", "id", "position")  # of regions, whatever their values
+_NAMES: Final = ("region", "id", "position", "box")  # of regions, whatever their values
 _ENDS: Final = (2, 98)  # percent; a few outliers do not take all colours
 
 

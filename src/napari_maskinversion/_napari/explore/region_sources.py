@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import Position, RegionKey
-from ...batch.decided import archive_file
+from ...batch.decided import archive_file, has_its_image
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
@@ -29,6 +29,7 @@ from ...results.export.archive import open_archive
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
 from ...results.spaces import OneSpace
 from ...review.reporting import decisions_of
+from ...review.together import Outline
 from ..layers.layers import file_of
 from ..layers.pictures import copy_layer
 from ..session import RegionPlace, Session
@@ -50,7 +51,7 @@ IntArray = npt.NDArray[np.intp]
 Cut = Iterator[tuple[int, Pixels | None]]
 COLUMNS: Final = (
     *("image", "region", "position", "suggestion", "confidence", "margin"),
-    *("doubtful", "decision", "label", "area"),
+    *("doubtful", "decision", "label", "area", "box"),
 )
 _LIGHT: Final = np.array([255, 255, 255], np.uint8)
 
@@ -61,8 +62,8 @@ class RegionTable:
 
     ``frame`` has `COLUMNS`: image (its name in the project, its path in the library; "" for this
     image), number and plane of the region, its suggestion with confidence and margin (NaN where
-    unknown), whether that is doubtful, the decision with the accepted label, and the pixels it
-    covers; and ``id`` (in the library) or -1. Decisions change in place, see `decide`.
+    unknown), whether that is doubtful, the decision with the accepted label, the pixels it covers
+    and its box; and ``id`` (in the library) or -1. Decisions change in place, see `decide`.
     """
 
     frame: pd.DataFrame
@@ -131,6 +132,17 @@ class RegionTable:
             columns = (self.frame[name] for name in ("image", "region", "position"))
             self._rows = {one: row for row, one in enumerate(zip(*columns, strict=True))}
         return self._rows.get((image, key.id, key.position), -1)
+
+    @property
+    def outlines(self) -> list[Outline]:
+        """Box and area of each region: another one of the same number has others."""
+        return list(zip(self.frame["box"], self.frame["area"], strict=True))
+
+    def decide_as(self, other: RegionTable) -> None:
+        """Take the decisions of a later table of the same library."""
+        now = other.frame.set_index("id").reindex(self.frame["id"])
+        for name, without in (("decision", "undecided"), ("label", "")):
+            self.frame[name] = now[name].fillna(without).to_numpy(object)
 
     def decide(self, states: Mapping[int, Decision | None]) -> None:
         """Note what was decided about rows; None makes one undecided."""
@@ -314,6 +326,8 @@ def cut_from_file(project: OpenProject, name: str, rows: Sequence[int]) -> Cut:
 
 
 def _cut_from_file(project: OpenProject, image: _ImageRows, rows: Sequence[int]) -> Cut:
+    if not has_its_image(project, image.name):
+        raise InputError(f"{image.name} has changed.")
     channels = image.info.settings.channels
     with open_image(project.path(image.name), image.info.settings.series) as stack:
         if stack.shape != image.info.image_shape:
@@ -347,6 +361,7 @@ def _of_library(library: Library) -> RegionTable:
         image=names_of(frame),
         confidence=frame["confidence"].astype(float),
         position=positions,
+        box=list(zip(*(frame[edge] for edge in ("y0", "x0", "y1", "x1")), strict=True)),
         margin=np.nan,
         doubtful=False,  # it keeps no figures for that
         label=np.where(accepted, frame["label"], ""),
@@ -383,6 +398,7 @@ def _cells(
             "undecided" if decision is None else decision.status,
             "" if decision is None else decision.label,
             one.area,
+            one.bbox,
         )
 
 

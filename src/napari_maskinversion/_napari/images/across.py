@@ -168,13 +168,19 @@ class AcrossImages(QObject):
         """Decide about regions of several images, for another part of the panel."""
         here = self._open_here()
         own: Step = ()
+        problems: dict[str, str] = {}
         if here in verdict.regions:
-            shown = replace(verdict, regions={"": verdict.regions[here]})
-            own = self._here(lambda: self._session.ask("decide", shown))
+            session, seen = self._session, {"": verdict.seen.get(here, {})}
+            shown = replace(verdict, regions={"": verdict.regions[here]}, seen=seen)
+            session.notice = None
+            own = self._here(lambda: session.ask("decide", shown))
+            if not own and (why := session.notice) and why.severity == "error":
+                problems[here] = why.text
         rest = {name: keys for name, keys in verdict.regions.items() if name != here}
 
         def decided(others: Decided) -> None:
             whole = _with(others, here, own)
+            whole = replace(whole, problems={**problems, **whole.problems})
             self._changed(whole, here, verdict)
             done = f"{_several(whole.count, 'region')} of {_several(len(whole.steps), 'image')}"
             text = f"Decided: {done}." if whole.count else "Nothing is decided."
@@ -190,6 +196,7 @@ class AcrossImages(QObject):
         shown = self._images.shown
         if shown is not None and not here and shown.name in decided.steps:
             self._session.ask("show decisions")  # made while the image had no review
+        self._session.library_changes += self._session.library is not None
         self._session.ask("decided", (asked, decided))
 
     def _take_back(self, last: Decided | None = None) -> None:

@@ -215,7 +215,7 @@ class ImagesController(QObject):
         with refusing():
             self._session.ask("take settings", project.settings)
             words = project.vocabulary
-            if words is not None and words != self._session.vocabulary:
+            if words is not None:
                 self._session.ask("take words", words.content)
         self.keeper.edits = Edits(self._session.settings, self._session.vocabulary or words)
         self._opened, self._new = opened, opened.new

@@ -413,9 +413,12 @@ class ReviewState:
 
     def decide(self, verdict: Verdict) -> Step:
         """Decide about several regions in one step, as the gallery does."""
-        best = {}
+        best, seen = {}, verdict.seen.get("", {})
         for key in set(verdict.regions[""]).intersection(self.queue.keys):
             row = self.queue.row(key)
+            region = self.results.regions[row]
+            if seen.get(key, (region.bbox, region.area)) != (region.bbox, region.area):
+                raise InputError("Its regions have changed since; choose 'This image', or Reload.")
             label = self.suggestion(row)
             best[key] = next((one for one in self.top(row) if one.label == label), None)
         decisions = verdict.decisions(best)

@@ -309,6 +309,7 @@ class VocabularyWidget(Topic, QWidget):
         if self._learned is not None:
             self.none.setChecked(False)
         self.marked.emit()
+        self._prefilled = ""  # names of regions do not replace them
         self._replace(to_text(content.labels))
         self._show_summary()
         if content.templates is not None:
