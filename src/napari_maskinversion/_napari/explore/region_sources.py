@@ -357,11 +357,12 @@ def _of_library(library: Library) -> RegionTable:
     accepted = (frame["decision"] == "accepted").to_numpy()
     words = dict.fromkeys([*frame["suggestion"].unique(), *frame["label"].unique()])
     positions: Any = [position_of(text) for text in frame["plane"]]
+    boxes: Any = list(zip(*(frame[edge] for edge in ("y0", "x0", "y1", "x1")), strict=True))
     made = frame[["region", "suggestion", "decision", "area", "id"]].assign(
         image=names_of(frame),
         confidence=frame["confidence"].astype(float),
         position=positions,
-        box=list(zip(*(frame[edge] for edge in ("y0", "x0", "y1", "x1")), strict=True)),
+        box=boxes,
         margin=np.nan,
         doubtful=False,  # it keeps no figures for that
         label=np.where(accepted, frame["label"], ""),

@@ -172,7 +172,7 @@ class AcrossImages(QObject):
         if here in verdict.regions:
             session, seen = self._session, {"": verdict.seen.get(here, {})}
             shown = replace(verdict, regions={"": verdict.regions[here]}, seen=seen)
-            session.notice = None
+            session.say("")
             own = self._here(lambda: session.ask("decide", shown))
             if not own and (why := session.notice) and why.severity == "error":
                 problems[here] = why.text
