@@ -98,6 +98,8 @@ class RegionPlace:
     image: str  # "" for the one shown; else its name in the project, or its path
     region: int
     position: Position = ()
+    series: int = 0  # Of a file with several images
+    box: tuple[int, int, int, int] | None = None  # None: whichever region has the number
 
 
 @dataclass(frozen=True, slots=True)
@@ -691,11 +693,12 @@ class Session(EventedModel):
     def select_place(self, place: RegionPlace) -> bool:
         """Select a region of the results shown, and look at it; return whether it is there."""
         regions = () if self.results is None else self.results.regions
-        keys = [(region.id, region.position) for region in regions]
-        if (place.region, place.position) not in keys:
-            return False
-        self.select(keys.index((place.region, place.position)))
-        return True
+        for row, region in enumerate(regions):
+            same = (region.id, region.position) == (place.region, place.position)
+            if same and place.box in (None, region.bbox):
+                self.select(row)
+                return True
+        return False
 
     def turn_to(self, plane: Position | None) -> None:
         """Take another plane of the image into view; results that it has come back."""
