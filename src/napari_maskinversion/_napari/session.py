@@ -99,6 +99,9 @@ class RegionPlace:
     region: int
     position: Position = ()
     path: str = field(default="", compare=False)  # Of its file, as libraries have it; "" if unknown
+    series: int = field(default=0, compare=False)  # Of a file with several images
+    # None: whichever region has the number
+    box: tuple[int, int, int, int] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -705,11 +708,12 @@ class Session(EventedModel):
     def select_place(self, place: RegionPlace) -> bool:
         """Select a region of the results shown, and look at it; return whether it is there."""
         regions = () if self.results is None else self.results.regions
-        keys = [(region.id, region.position) for region in regions]
-        if (place.region, place.position) not in keys:
-            return False
-        self.select(keys.index((place.region, place.position)))
-        return True
+        for row, region in enumerate(regions):
+            same = (region.id, region.position) == (place.region, place.position)
+            if same and place.box in (None, region.bbox):
+                self.select(row)
+                return True
+        return False
 
     def turn_to(self, plane: Position | None) -> None:
         """Take another plane of the image into view; results that it has come back."""

@@ -1,5 +1,7 @@
 """Find in the project and in the library: hits are listed, and open on their images."""
 
+from dataclasses import replace
+
 import numpy as np
 import tifffile
 from qtpy.QtCore import Qt
@@ -11,6 +13,7 @@ from napari_maskinversion._napari.session import RegionPlace
 from napari_maskinversion.batch.decided import add_to_library
 from napari_maskinversion.batch.opened import OpenProject, edit
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.results.results import Results
 from tests.library.made import bundle, write_image
 from tests.scenes import picture
 
@@ -86,6 +89,9 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
     click(qtbot, panel, other)
     qtbot.waitUntil(lambda: session.project.current == "cell-2.png", timeout=WAIT)
     assert session.results.regions[session.row].id == hits[other].place.region
+    assert session.results.regions[session.row].bbox == hits[other].place.box
+    # Drawn again, another region may have its number.
+    assert not session.select_place(replace(hits[other].place, box=(0, 0, 1, 1)))
     # Of an image that no project has, the file is opened.
     file = write_image(tmp_path, 3)
     library.add(bundle(3, seed=3), image=file)
@@ -125,6 +131,25 @@ def test_regions_of_a_stack_are_known_once_and_shown_on_their_plane(qtbot, panel
     panel.session.ask("open region", RegionPlace(file.as_posix(), 2, (("z", 2),)))
     qtbot.waitUntil(lambda: panel.viewer.dims.point[0] == 2, timeout=WAIT)
     assert panel.session.image.name == "stack"
+
+
+def test_of_a_file_with_several_images_the_one_of_the_region_is_opened(qtbot, panel, tmp_path):
+    file, session = tmp_path / "two.tif", panel.session
+    library = session.library = Library.new(tmp_path / "library")
+    pixels = [picture(seed=n)[..., 0] for n in range(2)]
+    with tifffile.TiffWriter(file, ome=True) as writer:
+        for one in pixels:
+            writer.write(one, metadata={"axes": "YX"})
+    for series in range(2):
+        made = bundle(2, seed=series, pixels=pixels[series])
+        settings = made.results.info.settings.changed({"series": series})
+        info = replace(made.results.info, settings=settings)
+        results = Results(info, made.results.regions)
+        library.add(replace(made, results=results), image=file)
+    for series in (1, 0):
+        session.ask("open region", RegionPlace(file.as_posix(), 2, series=series))
+        qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy, timeout=WAIT)
+        np.testing.assert_array_equal(session.image.data, pixels[series])
 
 
 def test_a_project_adds_what_it_computes_to_its_library(qtbot, panel, project):

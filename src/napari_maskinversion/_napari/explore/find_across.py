@@ -96,7 +96,9 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
     for row in rows.to_dict("records"):
         check_stopped()
         picture = library.thumbnail(row["id"])
-        place = RegionPlace(row["image"], row["region"], position_of(row["plane"]))
+        y0, x0, y1, x1 = (row[name] for name in ("y0", "x0", "y1", "x1"))
+        at, box = position_of(row["plane"]), (y0, x0, y1, x1)
+        place = RegionPlace(row["image"], row["region"], at, series=row["series"], box=box)
         shown = None if picture is None else outlined(picture)
         hits.append(FarHit(place, row["similarity"], row["label"], shown))
     total = library.info()["spaces"][space]["regions"]

@@ -18,7 +18,7 @@ from ...base.regions import Region
 from ...images.opening import open_image
 from ...library.adding import stored_path
 from ..layers.coordinates import Grid, ViewPoint, plane_of
-from ..layers.layers import FILE, IDENTITY, ONLY_FIRST, file_of
+from ..layers.layers import FILE, IDENTITY, ONLY_FIRST, SERIES, file_of
 from ..layers.overlays import RegionBorder
 from ..layers.results_on_canvas import bring_into_view
 from ..run_requests.preparing import image_layers
@@ -75,14 +75,16 @@ class Elsewhere(QObject):
     def _layer_of(self, place: RegionPlace) -> Any:
         for one in image_layers(self._viewer):
             file = file_of(one)
-            if file is not None and stored_path(file) == place.image:
+            same = file is not None and stored_path(file) == place.image
+            if same and one.metadata.get(SERIES, 0) == place.series:
                 return one
         return None
 
     def _show(self, region: FoundRegion) -> None:
         session, viewer, path = self._session, self._viewer, region.place.image
         for layer in region.layers:
-            about = {FILE: path, IDENTITY: region.identity, ONLY_FIRST: layer.only_first}
+            about = {FILE: path, SERIES: region.place.series, IDENTITY: region.identity}
+            about[ONLY_FIRST] = layer.only_first
             viewer.add_layer(Image(layer.data, metadata=about, **layer.options))
         image = self._layer_of(region.place)
         if image is None:  # removed meanwhile
@@ -115,6 +117,7 @@ def _find(library: Any, place: RegionPlace, *, read: bool) -> FoundRegion:
     rows = library.rows(image=escape(place.image))
     plane = ",".join(f"{axis}={at}" for axis, at in place.position)
     rows = rows[(rows["region"] == place.region) & (rows["plane"] == plane)]
+    rows = rows[rows["series"] == place.series]
     if not len(rows):
         raise InputError(f"{place.image}: region {place.region} is not in the library any more.")
     row = rows.iloc[0]

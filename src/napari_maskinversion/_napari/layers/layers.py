@@ -22,6 +22,8 @@ from .label_layers import COVERED, Covered
 OURS: Final = "napari-maskinversion"
 # Metadata of a layer whose file we opened ourselves: its path.
 FILE: Final = "napari-maskinversion: file"
+# Metadata of such a layer: which of several images in the file it is.
+SERIES: Final = "napari-maskinversion: series"
 # Metadata of a layer that is one channel of an image: the identity of the image.
 IDENTITY: Final = "napari-maskinversion: image"
 # Metadata of an image whose other levels are there to be drawn, and nothing else.
