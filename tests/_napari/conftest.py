@@ -17,7 +17,7 @@ from napari.components import ViewerModel
 from napari.plugins import _initialize_plugins
 from npe2 import PluginManager
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent
+from qtpy.QtCore import QEvent, QThreadPool
 from qtpy.QtWidgets import QApplication, QDockWidget
 from skimage.io import imsave
 
@@ -39,6 +39,11 @@ from .review.reviewing import switch_on
 
 # Some tests import torch on the main thread with the viewer up, which the plugin never does.
 preload_torch()
+
+
+def pytest_sessionfinish():
+    """Let threads of closed panels end: Python's end takes their signals away, which aborts it."""
+    QThreadPool.globalInstance().waitForDone()
 
 
 _STARTED = count()
