@@ -81,6 +81,6 @@ def test_sizes_of_downloads_are_those_of_the_code():
         text = "\n".join(line for line in lines if line.startswith("|"))
         for name, size in re.findall(r"`([\w./-]+)`[^`]*?(\d[\d.]* [MG]B)", text):
             found[name] = size
-    assert len(found) == 10
+    assert len(found) == 11
     assert found == {name: sizes[name] for name in found}
     assert f"Fetch {sizes['ViT-B-16/openai']}" in (DOCS / "tutorials/photographs.md").read_text()

@@ -145,6 +145,11 @@ assert "torch" in sys.modules  # what this test looks for can be seen
 assert "napari_maskinversion.engine.models.openclip" in sys.modules
 widget.hide(); widget.show()
 assert len(threads) == 1
+widget.shut_down()
+app.closeAllWindows()
+for _ in range(50):  # nothing is left to delete when Python ends
+    app.processEvents()
+    time.sleep(0.01)
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFileDialog, QHeaderView, QTableWidget, QTableWidgetItem, QWidget
@@ -15,6 +16,7 @@ from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 from .learning import Trained
 
+_WIDE: Final = 380  # pixels: the four columns
 _COLUMNS = ("Word", "Decisions", "Right", "95 %")
 
 
@@ -40,6 +42,7 @@ class LearnDialog(ToolDialog):
             "In the gallery", "Decide about them there again", partial(self._look, True)
         )
         content = QWidget()
+        content.setMinimumWidth(_WIDE)
         buttons = line(self.save, self.look, self.wall, shares=(1, 1, 1))
         stack(content, self.summary, self.table, self.notes, buttons, spacing=6)
         super().__init__("Learned from decisions", content, parent)
