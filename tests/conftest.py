@@ -172,3 +172,18 @@ def all_known(monkeypatch):
 
     monkeypatch.setattr(window_runner, "is_unknown", lambda *_: False)
     monkeypatch.setattr(run, "unknown_to", lambda *_: frozenset())
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Numbers of windows that are encoded together, of each `ImageBatch` that is made."""
+    from napari_maskinversion.engine.invert.several import ImageBatch
+
+    made, original = [], ImageBatch.__init__
+
+    def init(self, model, tensors, *arguments):
+        made.append(len(tensors))
+        original(self, model, tensors, *arguments)
+
+    monkeypatch.setattr(ImageBatch, "__init__", init)
+    return made

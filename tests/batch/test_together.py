@@ -35,19 +35,6 @@ def tasks(images, fine, monkeypatch):
     return list(plan(OpenProject.read(images).with_results(images / "out")).tasks)
 
 
-@pytest.fixture
-def batches(monkeypatch):
-    """Numbers of windows of the batches that are made."""
-    made, original = [], ImageBatch.__init__
-
-    def init(self, model, tensors, *arguments):
-        made.append(len(tensors))
-        original(self, model, tensors, *arguments)
-
-    monkeypatch.setattr(ImageBatch, "__init__", init)
-    return made
-
-
 def embeddings(task):
     return np.load(task.archive / "results.npz")["embeddings"]
 

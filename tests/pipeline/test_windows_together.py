@@ -44,19 +44,6 @@ def run(tasks, **settings):
     return collect(lambda: run_planes(demo_model(), tasks, WORDS, settings))
 
 
-@pytest.fixture
-def batches(monkeypatch):
-    """Numbers of images of the batches that are made."""
-    made, original = [], ImageBatch.__init__
-
-    def init(self, model, tensors, *arguments):
-        made.append(len(tensors))
-        original(self, model, tensors, *arguments)
-
-    monkeypatch.setattr(ImageBatch, "__init__", init)
-    return made
-
-
 def alone(monkeypatch, tasks, **settings):
     with monkeypatch.context() as patch:
         patch.setattr(window_runner, "masks_at_once", lambda *_: 1)

@@ -24,7 +24,7 @@ from ..images.plane_source import brightness_note
 from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import open_inputs, vocabulary_in
-from ..pipeline.job import Job, open_job
+from ..pipeline.job import Job, open_job, run_job
 from ..pipeline.run import ImageRun, check_tasks
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import AnnotationFile, open_annotations, read_annotations
@@ -176,7 +176,7 @@ def _inverted(task: ImageTask, model: Backbone | None, on_note: Callable[[str], 
         run = image_run(task, job)
         model = model or _loaded(task.model, task.settings.architecture, task.settings.device)
         on_note(brightness_note(job.tasks[0].source))
-        return job.bundle(job.run(model, run.vocabulary, run.bank))
+        return run_job(job, model, run.vocabulary, run.bank)
 
 
 def image_run(task: ImageTask, job: Job) -> ImageRun:

@@ -29,14 +29,8 @@ from .fitting import Task, chosen_folds, product, temperature_of
 FloatArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.intp]
 
-STRENGTHS: Final = (
-    0.1,
-    0.3,
-    1.0,
-    3.0,
-    10.0,
-    30.0,
-)  # Tried by cross-validation, the most cautious first
+# Tried by cross-validation, the most cautious first
+STRENGTHS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _ARRAYS: Final = ("texts", "learned", "centre", "spread")
 
 

@@ -153,12 +153,12 @@ def run_images(
     method.check()
     for image in images:
         check_tasks(image.tasks)
-    from ..engine.methods.factory import default_resolution, inverter_maker
+    from ..engine.methods.factory import inverter_maker
     from .window_runner import WindowRunner
 
     if method.uses_inversion:
         model.check(config)
-    side = default_resolution(method, model) if resolution is None else resolution
+    side = _side(model, settings)
     model.input_size(1, 1, side, settings.keep_aspect)
     if method.uses_inversion:
         model.check_attention(side)
@@ -198,13 +198,20 @@ def runs_together(model: Backbone, settings: RunSettings) -> bool:
     """
     from ..engine.invert.inverter import MaskInverter
     from ..engine.invert.several import masks_at_once
-    from ..engine.methods.factory import default_resolution
 
     if model.device.type == "cpu" or not settings.method.inverts:
         return False
-    side = settings.resolution or default_resolution(settings.method, model)
+    side = _side(model, settings)
     memory = MaskInverter(model).memory_mb << 20
     return masks_at_once(model, settings.inversion, side, memory) > 1
+
+
+def _side(model: Backbone, settings: RunSettings) -> int:
+    from ..engine.methods.factory import default_resolution
+
+    if settings.resolution is not None:
+        return settings.resolution
+    return default_resolution(settings.method, model)
 
 
 def _windows(

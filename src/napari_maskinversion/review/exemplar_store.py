@@ -30,7 +30,6 @@ _TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS exemplars (image TEXT, region TEXT, label TEXT NOT NULL,"
     " vector BLOB NOT NULL, made INTEGER NOT NULL, PRIMARY KEY (image, region)) WITHOUT ROWID"
 )
-_REMOVE: Final = "DELETE FROM exemplars WHERE image = ? AND region = ?"
 _REMOVE_OLDEST: Final = (
     "DELETE FROM exemplars WHERE made <= (SELECT made FROM exemplars ORDER BY made DESC"
     " LIMIT 1 OFFSET ?)"
