@@ -55,6 +55,17 @@ def place_text(position: Position) -> str:
     return ", ".join(f"{axis}{':' * axis.startswith('axis ')} {at}" for axis, at in position)
 
 
+def plane_text(position: Position) -> str:
+    """Return a plane as options and tables have it: ``t=3,z=12``."""
+    return ",".join(f"{axis}={at}" for axis, at in position)
+
+
+def plane_of(text: str) -> Position:
+    """Return the plane that `plane_text` wrote."""
+    pairs = (part.partition("=") for part in text.split(",") if part)
+    return tuple((axis, int(at)) for axis, _, at in pairs)
+
+
 @dataclass(frozen=True, slots=True)
 class RegionIdentity:
     """A region at the time of a decision."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError, MaskInversionError
-from ..base.identity import Position, another_image, identify_image
+from ..base.identity import Position, another_image, identify_image, plane_text
 from ..base.progress import tick
 from ..base.reading import is_address
 from ..base.validation import encodable
@@ -76,7 +76,7 @@ def add_bundle(
             embeddings,
             picture,
             is_part=is_part,
-            unreached=[(_plane(at), number) for at, number in bundle.masks.keys() - reached],
+            unreached=[(plane_text(at), number) for at, number in bundle.masks.keys() - reached],
         )
 
 
@@ -92,7 +92,7 @@ def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
         ranking, suggestion = region.ranking, region.suggestion or region.source_label
         rows.append(
             {
-                "plane": _plane(region.position),
+                "plane": plane_text(region.position),
                 "region": region.id,
                 **{"y0": y0, "x0": x0, "y1": y1, "x1": x1},
                 "area": region.area,
@@ -111,10 +111,6 @@ def stored_path(image: Path) -> str:
     """Return the path of an image as a library has it."""
     file = image if is_address(image) else Path(os.path.abspath(image))  # noqa: PTH100
     return str(encodable(file.as_posix()))
-
-
-def _plane(position: Position) -> str:
-    return ",".join(f"{axis}={at}" for axis, at in position)
 
 
 def located(bundle: Bundle, archive: Path, folder: Path | None) -> Path | None:

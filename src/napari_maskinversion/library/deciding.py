@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError
-from ..base.identity import ImageIdentity, Position, RegionIdentity, RegionKey, identify_image
+from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify_image, plane_of
 from ..base.reading import is_address
 from ..images.opening import open_image
 from ..review.decisions import Decision, Step, Suggestion
@@ -57,12 +57,6 @@ def take_back_steps(library: Library, ids: Sequence[int], decided: Decided) -> I
     return _each(library, own.tolist(), take_back)
 
 
-def position_of(plane: str) -> Position:
-    """Return a plane as results have it."""
-    pairs = (part.partition("=") for part in plane.split(",") if part)
-    return tuple((axis, int(at)) for axis, _, at in pairs)
-
-
 def names_of(rows: pd.DataFrame) -> pd.Series[str]:
     """Return what to call the image of each row: one of several in a file has a number."""
     names: pd.Series[str] = rows["image"].where(
@@ -73,7 +67,7 @@ def names_of(rows: pd.DataFrame) -> pd.Series[str]:
 
 def key_of(row: Any) -> RegionKey:
     """Return what results call a region of a library."""
-    return RegionKey(int(row.region), position_of(row.plane))
+    return RegionKey(int(row.region), plane_of(row.plane))
 
 
 def _each(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ..base.errors import InputError, NoRegionsError
-from ..base.identity import file_sha256
+from ..base.identity import file_sha256, plane_text
 from ..base.regions import Regions
 from ..base.units import Units, short_unit
 from ..images.ome_zarr import is_zarr, label_image
@@ -164,9 +164,8 @@ def _on_planes(
     """Put regions on the planes that their file names, if these planes are chosen."""
     on_planes: list[PlaneRegions] = []
     for own, regions in annotated.planes.items():
-        text = ",".join(f"{axis}={at}" for axis, at in own)
         try:
-            places = stack.position(text)
+            places = stack.position(plane_text(own))
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         if any(places.get(axis, at) != at for axis, at in position.items()):

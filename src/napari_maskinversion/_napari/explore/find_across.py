@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
+from ...base.identity import plane_of
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
-from ...library.deciding import position_of
 from ...library.searching import direction, wanted_and_not
 from ...results.export.archive import open_archive
 from ...results.spaces import Space
@@ -97,7 +97,7 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
         check_stopped()
         picture = library.thumbnail(row["id"])
         y0, x0, y1, x1 = (row[name] for name in ("y0", "x0", "y1", "x1"))
-        at, box = position_of(row["plane"]), (y0, x0, y1, x1)
+        at, box = plane_of(row["plane"]), (y0, x0, y1, x1)
         place = RegionPlace(row["image"], row["region"], at, series=row["series"], box=box)
         shown = None if picture is None else outlined(picture)
         hits.append(FarHit(place, row["similarity"], row["label"], shown))

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
-from ...base.identity import Position, RegionKey
+from ...base.identity import Position, RegionKey, plane_of
 from ...batch.decided import archive_file, has_its_image
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
 from ...library.adding import stored_path
-from ...library.deciding import names_of, position_of
+from ...library.deciding import names_of
 from ...library.thumbnails import cut_out
 from ...results.export.archive import open_archive
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
@@ -356,7 +356,7 @@ def _of_library(library: Library) -> RegionTable:
     ids = frame["id"].to_numpy()
     accepted = (frame["decision"] == "accepted").to_numpy()
     words = dict.fromkeys([*frame["suggestion"].unique(), *frame["label"].unique()])
-    positions: Any = [position_of(text) for text in frame["plane"]]
+    positions: Any = [plane_of(text) for text in frame["plane"]]
     boxes: Any = list(zip(*(frame[edge] for edge in ("y0", "x0", "y1", "x1")), strict=True))
     made = frame[["region", "suggestion", "decision", "area", "id"]].assign(
         image=names_of(frame),

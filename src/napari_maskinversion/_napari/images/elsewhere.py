@@ -13,7 +13,7 @@ from napari.layers import Image
 from qtpy.QtCore import QObject
 
 from ...base.errors import InputError
-from ...base.identity import ImageIdentity, identify_image
+from ...base.identity import ImageIdentity, identify_image, plane_text
 from ...base.regions import Region
 from ...images.opening import open_image
 from ...library.adding import stored_path
@@ -115,7 +115,7 @@ def _find(library: Any, place: RegionPlace, *, read: bool) -> FoundRegion:
     from .opening import image_layers_of
 
     rows = library.rows(image=escape(place.image))
-    plane = ",".join(f"{axis}={at}" for axis, at in place.position)
+    plane = plane_text(place.position)
     rows = rows[(rows["region"] == place.region) & (rows["plane"] == plane)]
     rows = rows[rows["series"] == place.series]
     if not len(rows):
