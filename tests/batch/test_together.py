@@ -1,6 +1,7 @@
 """Images of a batch whose windows are encoded and inverted together, as on a GPU."""
 
 import shutil
+from concurrent.futures import Future
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from napari_maskinversion.base.progress import listening
 from napari_maskinversion.batch import together
 from napari_maskinversion.batch.executors import BEGUN
 from napari_maskinversion.batch.here import Here
+from napari_maskinversion.batch.image_task import Report
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.running import Underway, plan, run_batch
 from napari_maskinversion.batch.together import RunTasks
@@ -107,3 +109,23 @@ def test_on_a_cpu_each_image_is_run_alone(tasks, monkeypatch):
     """Its bits do not hang on the images that a batch has left."""
     monkeypatch.setattr(together, "runs_together", runs_together)
     assert RunTasks(demo_model()).count(tasks) == 1
+
+
+def test_what_is_done_is_told_before_an_error_that_ends_the_batch(tasks):
+    """Also if the waiting thread hears of both at the same time."""
+
+    class AtOnce(Here):
+        def submit(self, work, task):
+            future = Future()
+            future.set_running_or_notify_cancel()
+            if task is tasks[0]:
+                future.set_exception(KeyboardInterrupt())
+            else:
+                future.set_result(Report(name=task.name))
+            return future
+
+    told = []
+    news = run_batch(tasks, AtOnce(), RunTasks(demo_model()))
+    with pytest.raises(KeyboardInterrupt):
+        told.extend(one.name for one in news if isinstance(one, Report))
+    assert sorted(told) == sorted(task.name for task in tasks[1:])

@@ -167,7 +167,8 @@ def run_batch(
                 pending[executor.submit(work, task)] = task
             if not pending:
                 return
-            for future in wait(pending, timeout=_TOLD, return_when=FIRST_COMPLETED).done:
+            finished = wait(pending, timeout=_TOLD, return_when=FIRST_COMPLETED).done
+            for future in sorted(finished, key=_ends_the_batch):  # what is done is reported first
                 task = pending.pop(future)
                 try:
                     report = future.result()
@@ -191,6 +192,10 @@ def run_batch(
     finally:
         for future in pending:
             future.cancel()
+
+
+def _ends_the_batch(future: Future[Report]) -> bool:
+    return future.cancelled() or future.exception() is not None
 
 
 def write_failed(problems: Mapping[str, str], out: Path) -> None:
