@@ -59,7 +59,7 @@ def test_nothing_below_the_plugin_imports_a_gui():
 def test_reviewing_loads_torch_only_to_learn():
     loaded = modules_after(
         "import napari_maskinversion.review.review, napari_maskinversion.review.queue\n"
-        "import napari_maskinversion.review.exemplars"
+        "import napari_maskinversion.learning.classifier"
     )
     assert "torch" not in loaded
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..base.identity import Position
-from ..base.reading import as_path, parse_json
+from ..base.reading import as_path, is_address, parse_json
 from ..base.targets import check_targets
 from ..images.ome_zarr import is_zarr
 from ..images.plane_source import PlaneSource
@@ -141,11 +141,20 @@ class Library:
                 return sum(self._store.write(*part) for part in read_parquet(path))
             source = open_archive(path)
             if file is None or (file.is_dir() and not is_zarr(file)):
-                file = located(source, path, file)
+                file = located(source, path, file) or self._place_of(source)
             source = with_decisions(source, str(path)) if file is None else source
         if len(source.results):
             add_bundle(self._store, source, file, planes or {})
         return len(source.results)
+
+    def _place_of(self, bundle: Bundle) -> Path | None:
+        """Return where the image of results was when it was added, if it still is there."""
+        content = str(bundle.image.get("content", ""))
+        query = "SELECT path, series, name, content FROM images WHERE content = ? AND content <> ''"
+        with self._store.reading() as database:
+            places = [tuple(row) for row in database.execute(query, (content,))]
+        files = (one for one in places if one[0] and not is_address(one[0]))
+        return next((Path(one[0]) for one in files if not image_problem(*one)), None)
 
     def update(self, bundle: Bundle) -> int:
         """Set what was decided about regions of an image that the library has already.
@@ -429,14 +438,14 @@ class Library:
             raise InputError(
                 f"The library {self.folder} has no decisions"
                 f"{' that fit the filters' * bool(where)}: accept or reject regions in a review, "
-                "then add the results again."
+                "then add the results again (--images: where their images are)."
             )
         most = rows["space"].value_counts().index[0]
         ids = rows["id"][rows["space"] == most].tolist()
         space, vectors = self.space(ids), self.vectors(ids)
         model = model or self._loaded(space)
         self.check_model(model, space)
-        measures = self._measures(rows["id"].tolist())
+        measures = self.measures(rows["id"].tolist())
         rows = rows.assign(content=self._contents(rows["id"].tolist()))
         return train(rows, vectors, space, words, model, templates, kinds, measures)
 
@@ -446,7 +455,8 @@ class Library:
         with self._store.reading() as database:
             return [content for (content,) in database.execute(query, _ids(ids))]
 
-    def _measures(self, ids: Sequence[int]) -> list[dict[str, float]]:
+    def measures(self, ids: Sequence[int]) -> list[dict[str, float]]:
+        """Return what was measured of regions, in ascending order of their numbers."""
         with self._store.reading() as database:
             rows = map(
                 dict,
