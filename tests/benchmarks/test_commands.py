@@ -19,7 +19,6 @@ from benchmarks.drawn.cases import ModelUnderTest, SceneSource, subject_of
 from benchmarks.drawn.commands import REAL_SETS, CurvePlan, ScenesPlan
 from benchmarks.drawn.curves import CurveBench
 from benchmarks.drawn.methods import SCENE_METHODS, Setting, invert
-from benchmarks.drawn.reports import markdown
 from benchmarks.drawn.scenes import ScenesBench
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.cli import app
@@ -72,13 +71,6 @@ def falls_short(page: dict[str, Any]) -> list[str]:
 def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any]) -> None:
     assert falls_short(short) == []
     assert set(short["parts"]["regions/bundled/3"]["ways"]) == set(SCENE_METHODS)
-
-
-def test_single_objects_are_quick_so_five_times_as_many_are_measured(short: dict[str, Any]) -> None:
-    parts = short["parts"]
-    assert parts["single/bundled"]["scenes"] == 5 * 8
-    assert parts["regions/bundled/3"]["regions"] == 3 * 8
-    assert "| one object, image embedding (40 scenes) |" in markdown(short)
 
 
 def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
@@ -147,12 +139,6 @@ def test_what_cannot_work_is_refused_before_the_work(
     assert code == 2, err
     assert says in err
     assert len(err.strip().splitlines()) == 1
-
-
-def test_a_resolution_under_two_patches_is_refused(bench: Bench) -> None:
-    code, _, err = bench("scenes", "--short", "--resolution", "8")
-    assert code == 2
-    assert "at least 16" in err
 
 
 def test_no_scene_that_is_measured_is_one_of_another_split(subject: ModelUnderTest) -> None:
@@ -283,16 +269,6 @@ def siglip(monkeypatch: pytest.MonkeyPatch) -> str:
     model = wrap_open_clip(tiny_siglip(monkeypatch))
     monkeypatch.setattr(shared, "load", lambda *_: model)
     return "siglip"
-
-
-@pytest.mark.parametrize("kind", ["steps", "alpha"])
-def test_curves_work_with_a_tower_that_pools_by_attention(
-    bench: Bench, siglip: str, kind: str
-) -> None:
-    options = ["--alphas", "0,5"] if kind == "alpha" else []
-    call = [kind, "--short", "--scenes", 2, "--steps", 2, "--model", siglip, *options]
-    out = ok(bench(*call))
-    assert "heatmap-to-mask IoU" in out
 
 
 def test_scenes_leave_out_the_ways_that_a_tower_lacks(
