@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from napari_maskinversion.bench.measures import speed
 from napari_maskinversion.engine.compute import matmul
@@ -99,10 +98,6 @@ def plan(**changes: Any) -> speed.SpeedPlan:
     return speed.SpeedPlan(**usual | changes)
 
 
-
-
-
-
 def test_a_row_that_takes_too_long_is_left_out(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +116,3 @@ def test_a_row_that_takes_too_long_is_left_out(
     row = plan()._whole(1000.0, 10, "float32", print)
     speed._first.cache_clear()
     assert (row["calls"], row["ms"], row["ms_again"]) == (5, 10_000, 10_000)
-
-
-
-

@@ -101,6 +101,7 @@ def shuffled(tensors: dict[str, torch.Tensor]) -> None:
     tensors["visual.proj"] = tensors["visual.proj"][:, order].contiguous()
 
 
+@pytest.mark.full  # the bundled model's figures, which scripts measure
 def test_a_damaged_model_falls_short(bench: Bench, tmp_path: Path) -> None:
     folder = damaged(tmp_path, shuffled)
     out = tmp_path / "out.json"
@@ -191,6 +192,7 @@ def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: ModelUnderTe
     assert curve["iou"][1]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
 
 
+@pytest.mark.full  # the bundled model's figures, which scripts measure
 @pytest.mark.parametrize("kind", ["steps", "alpha"])
 def test_curves_are_tabled_and_drawn(bench: Bench, tmp_path: Path, kind: str) -> None:
     few_points = ["--alphas", "0,5", "--steps", 1] if kind == "alpha" else ["--steps", 2]
@@ -221,6 +223,7 @@ def test_a_model_is_asked_for_what_it_was_taught(tmp_path: Path, subject: ModelU
     assert unlisted.knows("aerial")
 
 
+@pytest.mark.full  # the bundled model's figures, which scripts measure
 def test_real_images_are_measured_on_their_test_split(
     bench: Bench, real_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +256,7 @@ def test_real_images_are_measured_on_their_test_split(
     assert part["size_and_colour"]["value"] > 0.5  # stains are told apart by colour
 
 
+@pytest.mark.full  # the bundled model's figures, which scripts measure
 def test_drawings_of_an_unseen_style_are_measured_apart(
     tmp_path: Path, subject: ModelUnderTest
 ) -> None:

@@ -45,10 +45,6 @@ def test_debug_shows_where_it_happened(call, broken, arguments):
         call(*arguments)
 
 
-
-
-
-
 def test_a_file_that_only_the_system_refuses_is_named(call, monkeypatch):
     def fail(*_, **__):
         raise OSError(errno.EIO, "Input/output error", "results.npz")
