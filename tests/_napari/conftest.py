@@ -321,7 +321,7 @@ class SlowRun:
     def _pause(self, stage):
         self.reached.append(stage)
         if not self.free:
-            self.go.acquire(timeout=20)
+            self.go.acquire(timeout=100)
 
 
 def _result(region, vocabulary, shape, index, position):

@@ -360,7 +360,7 @@ def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
 
         def wait(news):
             if told:
-                go.acquire(timeout=20)
+                go.acquire(timeout=100)
             told.append(news)
             return news
 
