@@ -150,11 +150,7 @@ def prepare(
     view, scope, only = ViewPoint.of(viewer), session.scope, None
     if record is not None:
         view, scope, only = record.finder.view, record.snapshot.scope, record.only
-    planes = scope.planes
-    if record is not None and record.reopened and record.finder.all_planes:
-        # Results of all planes, opened where the panel would run on the plane shown.
-        planes = record.results.info.settings.planes or planes
-    only, shown_only = only or chosen_ids(scope, regions), planes == "shown"
+    only, shown_only = only or chosen_ids(scope, regions), scope.planes == "shown"
     picture = picture or copy_picture(
         image,
         view,
@@ -168,7 +164,7 @@ def prepare(
         view=view,
         picture=picture,
         regions=copy_regions(regions, view, shown_only=shown_only, snapshot=snapshot),
-        planes=planes,
+        planes=scope.planes,
         only=only,
         merge=scope.limited and scope.merge,
     )
