@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from napari_maskinversion.demo_model.domains import Picture
-from napari_maskinversion.demo_model.scenes import SceneStyle, compose, generator
+from napari_maskinversion.demo_model.scenes import compose, generator
 from napari_maskinversion.demo_model.vocabulary import REAL, VOCABULARY_FILE, find
 from research.demo_model import losses
 from research.demo_model.losses import Descent
@@ -262,39 +262,6 @@ def test_steps_that_are_rendered_together_show_different_scenes(four: list[Tenso
     assert ((cover.sum((3, 4)) > 0) | (labels < 0)).all()
 
 
-def test_a_quarter_of_the_images_is_real(four: list[Tensor]) -> None:
-    trainer = Trainer(Recipe(objects=4, rows=8, finer=0.0), four, MORE, views())
-    trainer.read_names()
-    for seconds in (0.0, 2700.0, 5400.0):
-        trainer.seconds = seconds
-        shown = trainer.render()
-        for parts, large in ((shown.to_name, False), (shown.to_invert, True)):
-            if parts:
-                labels = parts[1][0]
-                named = (labels >= 4).any(1).float().mean()
-                assert abs(named - 0.25) < 0.05, (seconds, large)
-
-
-def test_the_calm_beginning_has_single_objects_and_no_inversions(four: list[Tensor]) -> None:
-    trainer = Trainer(Recipe(objects=4), four, NAMES)
-    trainer.read_names()
-    shown = trainer.render()
-    assert shown.to_invert == ()
-    assert ((shown.to_name[1][0] >= 0).sum(1) == 1).float().mean() > 0.7
-    assert set(trainer.advance()) == {"small", "gradient"}
-    trainer.seconds = 0.21 * 60 * trainer.recipe.minutes
-    assert trainer.render().to_invert[-1].item() == pytest.approx(0.3, abs=1e-4)
-
-
-def test_small_images_come_in_every_size_with_as_many_pixels(four: list[Tensor]) -> None:
-    trainer = Trainer(FAST, four, NAMES)
-    sizes = set()
-    for seed in range(12):
-        rng, dice = generator("train", seed), generator("train", seed)
-        sizes.add(tuple(trainer.scenes(rng, dice, large=False)[1].shape))
-    assert sizes == {(1, 16, 3, 64, 64), (1, 7, 3, 96, 96), (1, 4, 3, 128, 128)}
-
-
 def test_a_step_with_gradients_in_parts_is_one_step_of_adamw(four: list[Tensor]) -> None:
     trainer = Trainer(FAST, four, NAMES)
     trainer.read_names()
@@ -322,13 +289,3 @@ def test_a_step_with_gradients_in_parts_is_one_step_of_adamw(four: list[Tensor])
     for moment, slope in zip(moments, slopes, strict=True):
         wanted = 0.1 * slope / max(1.0, float(norm))
         assert (moment - wanted).norm() <= 1e-2 * wanted.norm() + 1e-7
-
-
-def test_backgrounds_are_varied_but_for_the_calm_beginning_and_measurements() -> None:
-    recipe = Recipe()
-    assert recipe.look(0.0, large=False).restyling is None
-    hard, mild = (recipe.look(share, large=True).restyling for share in (0.5, 0.9))
-    assert hard is not None
-    assert mild is not None
-    assert hard.varied == mild.varied > 0
-    assert SceneStyle().restyling is None
