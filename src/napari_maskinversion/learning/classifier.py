@@ -54,7 +54,7 @@ class Classifier:
     """
 
     vocabulary: Vocabulary  # The words, with synonyms, prompts and colours
-    texts: FloatArray  # Unit text embeddings of the words and their synonyms
+    texts: FloatArray  # Of words and synonyms; norms are 1, or less if they were sure and wrong
     scale: float  # The model's logit scale
     classes: tuple[str, ...]  # The words, and "none of these" once regions were rejected
     learned: FloatArray
@@ -176,7 +176,7 @@ class Classifier:
         # Else a few sure mistakes of the words would count for more than all other decisions.
         is_word = targets < words
         sure = max(1.0, temperature_of(offsets[is_word, :words], targets[is_word]))
-        begun = replace(begun, scale=self.scale / sure)
+        begun = replace(begun, texts=self.texts / np.float32(sure))
         usual = usual_strength(offsets / sure, targets, words)
         task = Task(begun._inputs(inputs), offsets / sure, targets, words, usual)
         held, scores, strength = None, None, usual
@@ -259,7 +259,7 @@ class Classifier:
         return replace(
             self,
             vocabulary=vocabulary,
-            texts=np.vstack([self.texts, np.asarray(texts, np.float32)]),
+            texts=np.vstack([self.texts, np.linalg.norm(self.texts[0]) * texts], dtype=np.float32),
             classes=(*vocabulary.labels, *self.classes[count:]),
             learned=np.insert(self.learned, [count] * len(new.labels), 0.0, axis=0),
         )

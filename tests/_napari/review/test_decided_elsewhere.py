@@ -102,10 +102,10 @@ def test_measures_are_learned_if_asked_for_also_those_of_a_library(tmp_path):
         train(lambda: model, results, own, content(0), Elsewhere(None, library), one)
         for one in (True, False)
     ]
-    assert trained[0].summary.startswith("6 decisions and measures. ")
+    assert trained[0].summary.startswith("7 decisions and measures. ")
     learned = [one.classifier for one in trained]
     assert [one.features for one in learned] == [("solidity", "mean_0"), ()]
-    assert [sum(one.counts.values()) for one in learned] == [6, 10]
+    assert [sum(one.counts.values()) for one in learned] == [7, 12]
     assert learned[0].notes[1].startswith("Left out 5 regions without shape, intensity; run")
 
 
