@@ -106,7 +106,7 @@ def test_measures_are_learned_if_asked_for_also_those_of_a_library(tmp_path):
     learned = [one.classifier for one in trained]
     assert [one.features for one in learned] == [("solidity", "mean_0"), ()]
     assert [sum(one.counts.values()) for one in learned] == [7, 12]
-    assert learned[0].notes[1].startswith("Left out 5 regions without shape, intensity; run")
+    assert learned[0].notes[0].startswith("Left out 5 regions without shape, intensity; run")
 
 
 def test_an_image_whose_results_cannot_be_read_is_named(project):
