@@ -57,12 +57,14 @@ def take_back_steps(library: Library, ids: Sequence[int], decided: Decided) -> I
     return _each(library, own.tolist(), take_back)
 
 
+def image_name(path: str, series: int) -> str:
+    """Return what to call an image: one of several in a file has a number."""
+    return f"{path} ({series})" if series else path
+
+
 def names_of(rows: pd.DataFrame) -> pd.Series[str]:
-    """Return what to call the image of each row: one of several in a file has a number."""
-    names: pd.Series[str] = rows["image"].where(
-        rows["series"] == 0, rows["image"] + " (" + rows["series"].astype(str) + ")"
-    )
-    return names
+    """Return what to call the image of each row."""
+    return rows["image"].combine(rows["series"], image_name)
 
 
 def key_of(row: Any) -> RegionKey:
