@@ -32,8 +32,7 @@ class _Known:
 
     def provenance(self) -> dict[str, Any]:
         model = {"name": self.space["model"], "fingerprint": self.space["space"].partition("/")[0]}
-        empty = dict.fromkeys(("config", "vocabulary", "window"))
-        return {"software": {}, "model": model, **empty}
+        return {"software": {}, "model": model, "config": None, "vocabulary": None, "window": None}
 
 
 def decide_steps(library: Library, ids: Sequence[int], verdict: Verdict) -> Iterator[ImageStep]:
@@ -118,6 +117,5 @@ def _state(row: Any, decision: Decision | None) -> dict[str, Any]:
 def _suggestion(row: Any) -> Suggestion | None:
     if not row.suggestion:
         return None
-    nan = float("nan")
-    sure = nan if row.confidence is None else float(row.confidence)
-    return Suggestion(label=row.suggestion, rank=1, similarity=nan, score=sure)
+    sure = float("nan") if row.confidence is None else float(row.confidence)
+    return Suggestion(label=row.suggestion, rank=1, similarity=float("nan"), score=sure)

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import numpy as np
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QPixmap
-from qtpy.QtWidgets import (
-    QComboBox,
-    QGridLayout,
-    QLabel,
-    QSizePolicy,
-    QStackedWidget,
-    QWidget,
-)
+from qtpy.QtWidgets import QComboBox, QGridLayout, QLabel, QSizePolicy, QStackedWidget, QWidget
 
 from ...base.errors import InputError, MaskInversionError
 from ...base.progress import telling

@@ -19,13 +19,7 @@ from ..workers.notify import refuse, refusing
 from ..workers.preload import preload_torch
 from ..workers.worker import Worker
 from .map_colors import DECISION, DECISIONS, WORD, Colored, by_column, columns_of, groups
-from .region_sources import (
-    IMAGE,
-    SOURCES,
-    RegionTable,
-    open_region,
-    words_of,
-)
+from .region_sources import IMAGE, SOURCES, RegionTable, open_region, words_of
 from .work_section import ProgressSection, Shared
 
 if TYPE_CHECKING:
@@ -113,8 +107,7 @@ class MapSection(ProgressSection):
     def run(self) -> None:
         """Map the chosen regions, or say why not."""
         with refusing():
-            chosen = self.of.currentText()
-            of = self._session.results if chosen == IMAGE else None
+            of = self._session.results if self.of.currentText() == IMAGE else None
             read = self.of.currentData()(self._session)
             self.start(partial(make_map, read, of, self.way.currentData()))
 

@@ -9,22 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QCheckBox,
-    QHeaderView,
-    QLineEdit,
-    QPushButton,
-)
+from qtpy.QtWidgets import QAbstractItemView, QCheckBox, QHeaderView, QLineEdit, QPushButton
 
 from ...base import progress_words as words
 from ...base.errors import InputError
-from ...language.ranking.ranking import (
-    EXPRESSION_ALPHA,
-    RegionMatch,
-    check_expression,
-    find,
-)
+from ...language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, check_expression, find
 from ...results.settings import fields_of
 from ...review.decisions import STATUSES
 from ..layers.coordinates import ViewPoint

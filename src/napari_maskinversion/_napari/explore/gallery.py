@@ -30,15 +30,7 @@ from ..workers.driver import Update, show
 from ..workers.notify import refuse
 from ..workers.worker import Worker
 from .gallery_model import SHOWN, SORTS, WallModel, WallView
-from .region_sources import (
-    IMAGE,
-    LIBRARY,
-    PROJECT,
-    SOURCES,
-    RegionTable,
-    open_region,
-    words_of,
-)
+from .region_sources import IMAGE, LIBRARY, PROJECT, SOURCES, RegionTable, open_region, words_of
 from .work_section import Shared
 
 if TYPE_CHECKING:

@@ -21,13 +21,7 @@ from qtpy.QtCore import (
     Signal,
 )
 from qtpy.QtGui import QColor, QPainter, QPen, QPixmap
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QApplication,
-    QListView,
-    QStyle,
-    QStyledItemDelegate,
-)
+from qtpy.QtWidgets import QAbstractItemView, QApplication, QListView, QStyle, QStyledItemDelegate
 
 from ...library.thumbnails import SIDE
 from ..widgets.controls import pixmap_of

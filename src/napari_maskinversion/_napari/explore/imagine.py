@@ -8,14 +8,7 @@ from typing import Any, Final, cast
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import (
-    QFileDialog,
-    QGridLayout,
-    QLabel,
-    QLineEdit,
-    QSizePolicy,
-    QWidget,
-)
+from qtpy.QtWidgets import QFileDialog, QGridLayout, QLabel, QLineEdit, QSizePolicy, QWidget
 
 from ...base.errors import InputError, MaskInversionError
 from ...diffusion.decoders import DECODERS, Decoder, default_folder, get_decoder

@@ -143,7 +143,9 @@ class RegionTable:
 
     def outline(self, row: int) -> Outline:
         """Return box and area of a region: another one of the same number has others."""
-        return self.frame["box"].iat[row], self.frame["area"].iat[row]
+        box: Any = self.frame["box"].iat[row]
+        area: Any = self.frame["area"].iat[row]
+        return box, area
 
     def decide_as(self, other: RegionTable) -> int:
         """Take the decisions of a later table of the same library; return how many rows are new."""
@@ -159,8 +161,9 @@ class RegionTable:
         rows = [row for row, at in enumerate(here.tolist()) if at >= 0]
         best, learned = self.frame["suggestion"], {}
         for row in rows:
-            label, at = regions[row].suggestion, int(here[row])
-            scores = [] if not label else [float(regions[row].ranking.probabilities[0])]
+            ranking, at = regions[row].ranking, int(here[row])
+            label = regions[row].suggestion
+            scores = [] if ranking is None else [float(ranking.probabilities[0])]
             if review is not None:
                 label = review.suggestion(row)
                 scores = [one.score for one in review.top(row) if one.label == label]

@@ -7,24 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from qtpy.QtCore import (
-    QAbstractTableModel,
-    QEvent,
-    QModelIndex,
-    QSignalBlocker,
-    QSize,
-    Qt,
-    Signal,
-)
+from qtpy.QtCore import QAbstractTableModel, QEvent, QModelIndex, QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtGui import QColor, QFont, QIcon, QPixmap
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QHeaderView,
-    QLabel,
-    QMenu,
-    QPushButton,
-    QWidget,
-)
+from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QLabel, QMenu, QPushButton, QWidget
 
 from ...batch.decided import ROUNDING, Summary
 from ...batch.exporting import TITLES
@@ -250,8 +235,8 @@ class ImagesWidget(QWidget):
             name="Word to accept in all images",
             tip="Accept this word in all images, for undecided regions",
         )
-        about = {"suffix": " %", "name": "Lowest confidence in all images"}
-        self.limit = number_box(0, 100, _CONFIDENCE, "with at least this confidence", **about)
+        tip, name = "with at least this confidence", "Lowest confidence in all images"
+        self.limit = number_box(0, 100, _CONFIDENCE, tip, suffix=" %", name=name)
         self.accept = _button(
             "Accept",
             "Accept the word in all images, in one step. +: not all are counted yet",

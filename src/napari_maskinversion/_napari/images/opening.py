@@ -12,13 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
-from ...base.identity import (
-    ImageIdentity,
-    Position,
-    RegionIdentity,
-    identify,
-    identify_image,
-)
+from ...base.identity import ImageIdentity, Position, RegionIdentity, identify, identify_image
 from ...base.regions import Region
 from ...batch.decided import Summary, archive_file, counted
 from ...batch.finished import differences, is_damaged

@@ -7,11 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import (
-    QCheckBox,
-    QLineEdit,
-    QWidget,
-)
+from qtpy.QtWidgets import QCheckBox, QLineEdit, QWidget
 
 from ...images.windows import MODES
 from ...results.settings import RunSettings, fields_of

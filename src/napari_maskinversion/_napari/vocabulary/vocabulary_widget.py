@@ -12,12 +12,7 @@ from weakref import WeakSet
 
 from qtpy.QtCore import Signal
 from qtpy.QtGui import QFontMetrics, QTextCursor
-from qtpy.QtWidgets import (
-    QCheckBox,
-    QMenu,
-    QPlainTextEdit,
-    QWidget,
-)
+from qtpy.QtWidgets import QCheckBox, QMenu, QPlainTextEdit, QWidget
 
 from ...base.errors import InputError
 from ...language.labels.files import LabelFile
