@@ -426,9 +426,9 @@ class ReviewState:
         if not decisions:
             raise InputError("None of these regions has a suggestion; give them a word.")
         step = self._decide(decisions)
-        changed = _stayed(len(wanted) - len(best), "changed since")
+        others = _stayed(len(wanted) - len(best), "changed since")
         without = _stayed(len(best) - len(decisions), "no suggestion")
-        self.left_out = f"{changed} {without}".strip()
+        self.left_out = f"{others} {without}".strip()
         return step
 
     def take_back(self, step: Step) -> Step:
