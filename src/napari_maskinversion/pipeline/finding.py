@@ -298,8 +298,8 @@ def propose(
         how = f"{segmenter.name} proposed {len(proposals):,} regions{reduced}."
     if not proposals and segmenter is not None:
         words = ", ".join(segmenter.words)
-        found = f"finds no {words!r} in the image" if words else "proposed no regions"
-        raise InputError(f"{segmenter.name} {found}.")
+        nothing = f"finds no {words!r} in the image" if words else "proposed no regions"
+        raise InputError(f"{segmenter.name} {nothing}.")
     if not proposals:
         raise InputError("Nothing in the image stands out from what is around it.")
     regions = [replace(region, id=number) for number, (region, _) in enumerate(proposals, 1)]
