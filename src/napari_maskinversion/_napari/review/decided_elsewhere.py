@@ -69,15 +69,10 @@ class Elsewhere:
                 self._other += len(own)
                 continue
             named: Iterator[Any] = own.itertuples()
-            contents = {
-                image: self.library.image_of(int(of["id"].iloc[0]))[3]
-                for image, of in own.groupby(["image", "series"])
-            }
-            vectors, measures = self.library.vectors(ids), self.library.measures(ids)
-            for row, vector, known in zip(named, vectors, measures, strict=True):
-                place = contents[row.image, row.series], key_of(row)
+            both = zip(self.library.vectors(ids), self.library.about(ids), strict=True)
+            for row, (vector, (content, known)) in zip(named, both, strict=True):
                 region = Measured(row.area, (row.y0, row.x0, row.y1, row.x1), known)
-                taught[place] = vector, row.label or None, region
+                taught[content, key_of(row)] = vector, row.label or None, region
         return taught
 
     def _of_project(self, space: Space, image: str) -> Taught:

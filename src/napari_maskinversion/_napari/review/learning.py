@@ -6,9 +6,9 @@ No Qt, no napari. `learn` and `train` belong in a worker.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from .decided_elsewhere import Elsewhere, Taught
 
 _NAMED: Final = 5
-FloatArray = npt.NDArray[np.float32]
+Example = tuple[npt.NDArray[np.float32], "str | None", str, HasMeasures]
+"""Embedding, label (None: rejected), image and measures of a region."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,10 +57,10 @@ def learn(
     Of other images, words of the list or of this image count, or with ``more_words`` all.
     """
     others: Taught = {place: (*one, UNKNOWN) for place, one in known.items() if place[0] != image}
-    task = _Task.of(results, accepted, image, others, more_words)
-    if len({*task.labels}) < 2:
+    words, examples = _examples(results, accepted, image, others, more_words)
+    if len({label for _, label, _, _ in examples}) < 2:
         return None
-    classifier = task.begun(load).fit(task.embeddings, task.labels, task.images, validate=False)
+    classifier = _fitted(_begun(load, results, words), examples, validate=False)
     rankings = classifier.rank(results.embeddings, classifier.classes)
     best, changed = [], []
     for row, (ranking, region) in enumerate(zip(rankings, results.regions, strict=True)):
@@ -98,77 +99,65 @@ def train(
     Of other images, words of the list or of this image count; with ``measures``, regions that were
     measured, and what was.
     """
-    task = _Task.of(results, decided, image, elsewhere.taught(results, image))
-    begun, notes = task.begun(load), elsewhere.notes
-    if task.strange:
-        named = ", ".join(repr(label) for label, _ in task.strange.most_common(_NAMED))
+    others, notes = elsewhere.taught(results, image), elsewhere.notes
+    words, examples = _examples(results, decided, image, others)
+    begun, known = _begun(load, results, words), {None, NONE_OF_THESE, *words.words}
+    if strange := Counter(label for _, label, _ in others.values() if label not in known):
+        named = ", ".join(repr(label) for label, _ in strange.most_common(_NAMED))
         notes.append(
-            f"Left out {task.strange.total()} decisions about other images whose words are not in "
-            f"the list: {named}{', ...' * (len(task.strange) > _NAMED)}"
+            f"Left out {strange.total()} decisions about other images whose words are not in the "
+            f"list: {named}{', ...' * (len(strange) > _NAMED)}"
         )
     kinds = ("shape", "intensity") if measures else ()
-    names, kept, features, left_out = measured(kinds, task.regions)
-    labels, images = ([one[row] for row in kept] for one in (task.labels, task.images))
-    classifier = begun.fit(task.embeddings[kept], labels, images, features=features, names=names)
-    own = [list(decided)[row] for row in kept if row < len(decided)]
-    doubtful = [own[row] for row, _ in classifier.doubtful(labels) if row < len(own)]
+    names, kept, features, left_out = measured(kinds, [region for *_, region in examples])
+    examples = [examples[row] for row in kept]
+    classifier = _fitted(begun, examples, features=features, names=names)
+    rows = [list(decided)[row] for row in kept if row < len(decided)]
+    doubts = classifier.doubtful([label for _, label, _, _ in examples])
     notes += [*left_out, *classifier.notes]
-    return Trained(replace(classifier, notes=tuple(notes)), doubtful)
+    own = [rows[row] for row, _ in doubts if row < len(rows)]
+    return Trained(replace(classifier, notes=tuple(notes)), own)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Task:
-    """What is learned from: decided rows of results, then regions of other images."""
+def _examples(
+    results: Results,
+    decided: Mapping[int, str | None],
+    image: str,
+    others: Taught,
+    more_words: bool = False,
+) -> tuple[Vocabulary, list[Example]]:
+    """Return the words to learn, and decided rows of results, then regions of other images."""
+    if (vocabulary := results.info.vocabulary) is None:
+        raise InputError("These results have no words; run again with some first.")
+    listed = [one for one in vocabulary.full_labels if one.name != NONE_OF_THESE]
+    taught = [*decided.values(), *(label for _, label, _ in others.values() if more_words)]
+    typed = {*taught} - {None, NONE_OF_THESE, *vocabulary.words}
+    words = Vocabulary.of([*listed, *map(Label, sorted(map(str, typed)))], vocabulary.templates)
+    known, rows = {None, NONE_OF_THESE, *words.words}, results.regions
+    examples: list[Example] = [
+        (results.embeddings[row], label, image, rows[row]) for row, label in decided.items()
+    ]
+    for place, (vector, label, region) in others.items():
+        if label in known:
+            examples.append((vector, label, place[0], region))
+    return words, examples
 
-    results: Results
-    words: Vocabulary
-    embeddings: FloatArray
-    labels: list[str | None]
-    images: list[str]
-    regions: list[HasMeasures]
-    strange: Counter[str | None]  # Labels that are no words, of other images
 
-    @classmethod
-    def of(
-        cls,
-        results: Results,
-        decided: Mapping[int, str | None],
-        image: str,
-        others: Taught,
-        more_words: bool = False,
-    ) -> _Task:
-        if (vocabulary := results.info.vocabulary) is None:
-            raise InputError("These results have no words; run again with some first.")
-        listed = [one for one in vocabulary.full_labels if one.name != NONE_OF_THESE]
-        taught = [*decided.values(), *(one[1] for one in others.values() if more_words)]
-        typed = {*taught} - {None, NONE_OF_THESE, *vocabulary.words}
-        words = Vocabulary.of([*listed, *map(Label, sorted(map(str, typed)))], vocabulary.templates)
-        known = {None, NONE_OF_THESE, *words.words}
-        kept = {place: one for place, one in others.items() if one[1] in known}
-        rows = list(decided)
-        return cls(
-            results=results,
-            words=words,
-            embeddings=np.vstack(
-                [results.embeddings[rows], *(one[None] for one, *_ in kept.values())]
-            ),
-            labels=[*decided.values(), *(label for _, label, _ in kept.values())],
-            images=[*[image] * len(rows), *(place[0] for place in kept)],
-            regions=[*(results.regions[row] for row in rows), *(one[2] for one in kept.values())],
-            strange=Counter(label for _, label, _ in others.values() if label not in known),
-        )
+def _begun(load: Callable[[], Backbone], results: Results, words: Vocabulary) -> Classifier:
+    from ...language.text import embed_vocabulary
+    from ...learning.classifier import Classifier
+    from ...results.spaces import Space
 
-    def begun(self, load: Callable[[], Backbone]) -> Classifier:
-        """Return the classifier of the words alone."""
-        from ...language.text import embed_vocabulary
-        from ...learning.classifier import Classifier
-        from ...results.spaces import Space
+    model = load()
+    if model.fingerprint != results.info.fingerprint:
+        raise InputError("These suggestions are of another model; run again first.")
+    texts, about = embed_vocabulary(model, words), Space.of(results).about
+    return Classifier.of_words(words, texts, model.logit_scale, about)
 
-        model = load()
-        if model.fingerprint != self.results.info.fingerprint:
-            raise InputError("These suggestions are of another model; run again first.")
-        texts, about = embed_vocabulary(model, self.words), Space.of(self.results).about
-        return Classifier.of_words(self.words, texts, model.logit_scale, about)
+
+def _fitted(begun: Classifier, examples: Sequence[Example], **more: Any) -> Classifier:
+    vectors = np.array([one[0] for one in examples]).reshape(-1, begun.texts.shape[1])
+    return begun.fit(vectors, [one[1] for one in examples], [one[2] for one in examples], **more)
 
 
 def text_best(region: RegionResult) -> str:
@@ -216,19 +205,6 @@ class KnownRegions:
 
     # None: the region is not accepted, even if an earlier session kept it.
     _known: dict[str, dict[ExemplarKey, LabelledEmbedding | None]] = field(default_factory=dict)
-
-    def update(
-        self, results: Results, image: str, accepted: Mapping[RegionKey, str]
-    ) -> dict[ExemplarKey, LabelledEmbedding | None]:
-        """Take the accepted regions of results; ``image`` identifies the image."""
-        return self.change(
-            results,
-            image,
-            {
-                row: accepted.get(RegionKey(region.id, region.position))
-                for row, region in enumerate(results.regions)
-            },
-        )
 
     def change(
         self, results: Results, image: str, rows: Mapping[int, str | None]

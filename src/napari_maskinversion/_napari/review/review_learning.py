@@ -62,7 +62,8 @@ class ReviewLearning(QObject):
         review = state.review
         results, accepted = state.results, review.decisions.accepted()
         self.keeping.load(results.info)
-        self.keeping.keep(results.info, self.known.update(results, review.image.content, accepted))
+        rows = {row: accepted.get(key) for row, key in enumerate(state.queue.keys)}
+        self.keeping.keep(results.info, self.known.change(results, review.image.content, rows))
         self.ask()
 
     def remember(self, state: ReviewState, step: Step) -> None:
@@ -84,7 +85,7 @@ class ReviewLearning(QObject):
         if state is None or record is None or not state.has_words:
             return
         if not options.learn:
-            self.drop()
+            self._learning.drop()
             self._take(state, None)
         else:
             self._learning.start(
@@ -99,13 +100,9 @@ class ReviewLearning(QObject):
                 )
             )
 
-    def drop(self) -> None:
-        """Drop pending rankings."""
-        self._learning.drop()
-
     def stop(self) -> None:
         """Drop pending rankings and write unsaved exemplars."""
-        self.drop()
+        self._learning.drop()
         self.keeping.flush()
 
     def _loaded(self, space: str, kept: dict[ExemplarKey, LabelledEmbedding]) -> None:
