@@ -289,8 +289,10 @@ def few_sentences(monkeypatch):
     return install
 
 
-def test_labels_that_do_not_fit_are_embedded_a_few_at_a_time(few_sentences):
-    expected = embed_vocabulary(demo_model(), MANY, cache=False)
+def test_labels_that_do_not_fit_are_embedded_a_few_at_a_time(few_sentences, monkeypatch, tmp_path):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("NAPARI_MASKINVERSION_CACHE", str(tmp_path))
+        expected = embed_vocabulary(demo_model(), MANY)
     few_sentences(lambda model, texts: len(texts) > 5, torch.OutOfMemoryError("full"))
     notes, chunks, results = follow(demo_model(), picture(), regions(2), MANY, QUICK)
     assert notes == ["Not enough memory for labels: 2 sentences at once"]

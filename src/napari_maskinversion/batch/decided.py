@@ -104,7 +104,11 @@ def counted(bundle: Bundle, decisions: Mapping[RegionKey, Decision]) -> Summary:
         decided=len(regions) - len(open_),
         flagged=sum(region.flagged for region in open_),
         suggested=bundle.results.info.vocabulary is not None,
-        waiting=waiting_of(open_),
+        waiting=tuple(
+            (one.suggestion, float(one.ranking.probabilities[0]))
+            for one in open_
+            if one.ranking is not None and one.suggestion
+        ),
         words=words_of((one.suggestion for one in open_), decisions.values()),
     )
 
@@ -113,15 +117,6 @@ def words_of(suggestions: Iterable[str], decisions: Iterable[Decision]) -> froze
     """Return the words of undecided and of accepted regions."""
     words = {*suggestions, *(decision.label for decision in decisions)}
     return frozenset(words - {"", NONE_OF_THESE})
-
-
-def waiting_of(regions: Iterable[RegionResult]) -> tuple[tuple[str, float], ...]:
-    """Return suggested word and confidence of regions that have one."""
-    return tuple(
-        (one.suggestion, float(one.ranking.probabilities[0]))
-        for one in regions
-        if one.ranking is not None and one.suggestion
-    )
 
 
 def accept_steps(
@@ -142,25 +137,19 @@ def take_back_steps(project: OpenProject, decided: Decided) -> Iterator[ImageSte
     return each_image(steps, lambda name: _take_back(project, name, steps[name]))
 
 
-def rows_above(
-    regions: Iterable[RegionResult], word: str, confidence: float
-) -> Iterator[RegionResult]:
-    """Yield the regions for which a word is suggested with at least a confidence."""
-    for region in regions:
-        ranking = region.ranking
-        if (
-            ranking is not None
-            and region.suggestion == word
-            and float(ranking.probabilities[0]) >= confidence
-        ):
-            yield region
-
-
 def _accept(project: OpenProject, name: str, word: str, confidence: float) -> Step:
     file = archive_file(project, name)
-    bundle = None if file is None else open_archive(file)
-    likely = [] if bundle is None else list(rows_above(bundle.results.regions, word, confidence))
-    if bundle is None or not likely:
+    if file is None:
+        return ()
+    bundle = open_archive(file)
+    likely = [
+        region
+        for region in bundle.results.regions
+        if region.suggestion == word
+        and region.ranking is not None
+        and float(region.ranking.probabilities[0]) >= confidence
+    ]
+    if not likely:
         return ()
     _check_fresh(project, name)
     with _review(project, name, bundle) as own:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from ..base.cache_folder import cache_folder
-from ..base.download import sha256_of, size_text
+from ..base.download import size_text
 from ..base.errors import ConfigError, ModelError
+from ..base.identity import file_sha256
 from ..base.reading import check_file, read_json
 from ..engine.models.specs import MODELS
 
@@ -161,7 +161,7 @@ class DecoderFolder:
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of each file of weights, by part and name; takes seconds for GB."""
         files = _weights(self.decoder, self.path)
-        return {f"{file.parent.name}/{file.name}": weights_hash(file) for file in files}
+        return {f"{file.parent.name}/{file.name}": file_sha256(file) for file in files}
 
     def check_model(self, name: str, width: int | None = None) -> None:
         """Refuse embeddings of a model that the decoder was not trained on."""
@@ -215,17 +215,6 @@ def prior_file(place: Path | None = None) -> Path:
         f"({PRIOR_MB} MB, licence MIT) in {file.parent}, choose another folder (--prior), or leave "
         f"the prompt out: {_command(PRIOR_REPOSITORY, file.parent)} {SAFETENSORS}"
     )
-
-
-def weights_hash(file: Path) -> str:
-    """Return the SHA-256 of a file of weights; it is read once as long as it is unchanged."""
-    state = file.stat()
-    return _hash(file, state.st_size, state.st_mtime_ns)
-
-
-@lru_cache(maxsize=32)
-def _hash(file: Path, _size: int, _changed: int) -> str:
-    return sha256_of(file)
 
 
 def count_parameters(file: Path) -> int:

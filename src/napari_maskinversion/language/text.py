@@ -30,7 +30,7 @@ SENTENCES: Final = 32
 _SAVE_EVERY = 512
 
 
-def embed_vocabulary(model: Backbone, vocabulary: Vocabulary, *, cache: bool = True) -> FloatArray:
+def embed_vocabulary(model: Backbone, vocabulary: Vocabulary) -> FloatArray:
     """Embed the words of a vocabulary: each label and each synonym.
 
     A word's embedding is the normalised mean of the unit embeddings of its prompts (CLIP's prompt
@@ -40,8 +40,8 @@ def embed_vocabulary(model: Backbone, vocabulary: Vocabulary, *, cache: bool = T
     """
     prompts, encoder = vocabulary.prompts(), FittingEncoder(model, SENTENCES, "labels")
     total = len(prompts)
-    disk = TextCache(_cache_path(model), model.embed_dim) if cache else None
-    vectors = {} if disk is None else disk.read(prompts)
+    disk = TextCache(cache_folder() / "text" / f"{model.fingerprint}.sqlite", model.embed_dim)
+    vectors = disk.read(prompts)
     missing = [place for place in range(total) if place not in vectors]
     if missing:
         tick(LABELS, len(vectors), total)
@@ -53,13 +53,13 @@ def embed_vocabulary(model: Backbone, vocabulary: Vocabulary, *, cache: bool = T
             means = _means(encoder, [prompts[place] for place in batch])
             unsaved.update(zip(batch, means, strict=True))
             vectors.update(unsaved)
-            if disk is not None and len(unsaved) >= _SAVE_EVERY:
+            if len(unsaved) >= _SAVE_EVERY:
                 disk.write(unsaved, prompts)
                 unsaved = {}
             tick(LABELS, len(vectors), total, encoder.note)
     finally:
         # Also if the work is stopped here.
-        if disk is not None and unsaved:
+        if unsaved:
             disk.write(unsaved, prompts)
     return np.stack([vectors[place] for place in range(total)])
 
@@ -69,10 +69,6 @@ def _means(encoder: FittingEncoder, prompts: list[list[str]]) -> FloatArray:
     means = flat.reshape(len(prompts), len(prompts[0]), -1).mean(axis=1)
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return np.asarray(means / np.maximum(lengths, 1e-12), dtype=np.float32)
-
-
-def _cache_path(model: Backbone) -> Path:
-    return cache_folder() / "text" / f"{model.fingerprint}.sqlite"
 
 
 class FittingEncoder:

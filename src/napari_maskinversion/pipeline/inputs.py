@@ -42,7 +42,7 @@ class Inputs:
     names: Mapping[str, str] = field(default_factory=dict)
     """Names that the file of regions lists, used or not, with their colours; "" for none."""
     coco_facts: Mapping[str, Any] = field(default_factory=dict)
-    """What a COCO file says, see `Annotations.coco_facts`."""
+    """What a COCO file says, see `CocoFacts`."""
 
 
 def open_inputs(
@@ -74,7 +74,7 @@ def open_inputs(
             annotated = on_axes(annotated, stack.plane_axes, masks, stack.name, stack.channel_count)
             on_planes = _on_planes(annotated, stack, position, masks, ids)
             notes, names = annotated.notes_text, annotated.vocabulary
-            numbers = annotated.coco_facts
+            numbers = annotated.coco.values
         else:
             said: list[str] = []
             on_planes = _of_label_image(masks, stack, position, settings, said.append)
