@@ -221,7 +221,7 @@ def test_what_is_flagged_is_said_with_its_reason_and_the_limits_are_the_callers(
     results = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
     for region, status in zip(results.regions, results.to_frame()["status"], strict=True):
         assert status == f"does not fit: low overlap {region.iou:.2f}"
-    assert results.info.unsure == strict
+    assert results.info.settings.unsure == strict
     lax = results.with_limits(UncertaintyConfig(overlap=0, margin=0, tokens=0))
     assert set(lax.to_frame()["status"]) == {"ok"}
     assert lax.to_frame()["entropy"].between(0, math.log(6)).all()

@@ -17,6 +17,7 @@ from ..base.atomic_files import atomic_path, recover
 from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.reading import is_address, parse_yaml, read_bytes, validated
 from ..base.validation import CONTROL, FrozenModel
+from ..base.wording import listed
 from ..engine.models.specs import MODELS
 from ..language.labels.presets import vocabulary_of, with_classifier
 from ..language.labels.vocabulary import Vocabulary
@@ -29,7 +30,6 @@ FILE: Final = "project.yaml"
 FORMAT: Final = "napari-maskinversion project"
 VERSION: Final = 1
 Value = bool | int | float | str | list[str] | None
-_LISTED: Final = 5  # names in a text
 
 
 class ProjectImage(BaseModel):
@@ -145,7 +145,7 @@ def check_names(images: Iterable[ProjectImage]) -> None:
         by_name.setdefault(_folded(image.name), []).append(image)
     for same in by_name.values():
         if len(same) > 1:
-            files = ", ".join(image.image for image in same[:_LISTED])
+            files = listed(image.image for image in same)
             raise InputError(
                 f"{len(same)} images are called {same[0].name} ({files}); name them in a table "
                 "with the columns image, regions and name, or rename the files."

@@ -39,7 +39,6 @@ from .options import (
     MaskFiles,
     Output,
     template_option,
-    with_option_groups,
     with_paper,
     with_settings,
 )
@@ -293,7 +292,6 @@ def _show_written(bar: ProgressBar, news: Tick) -> None:
 
 @with_paper()
 @with_settings("model", "method", "inversion", "input", "window", "planes", "units")
-@with_option_groups
 def caption_command(
     image: ImageFile,
     masks: MaskFiles,

@@ -210,7 +210,7 @@ def _differences(bundle: Bundle, job: Job, model: Backbone) -> Iterator[str]:
         before, now = info.settings.get(setting.key), settings.get(setting.key)
         if setting.group == "inversion" and before != now:
             yield f"{setting.name} {before} instead of {now}"
-    if (info.window, info.keep_aspect) != (settings.window, settings.keep_aspect):
+    if (info.settings.window, info.settings.keep_aspect) != (settings.window, settings.keep_aspect):
         yield "other windows"
     sides = {
         (task.position, task.regions[member].id): window.resolution

@@ -15,6 +15,7 @@ from ..base.locks import hold
 from ..base.progress_words import STARTING
 from ..base.regions import Region
 from ..base.targets import check_targets
+from ..base.wording import counted
 from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..regions.annotations.label_maps import write_labels
 from ..regions.cleanup import CleanUp, clean_region
@@ -29,7 +30,7 @@ from ..regions.sam.prompts import (
 )
 from ..results.settings import RunSettings
 from .console import following, print_table, say
-from .options import ImageFile, with_option_groups, with_settings
+from .options import ImageFile, with_settings
 from .running import fetch_sam
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ class Cleaning:
 
 
 @with_settings("device", "plane", "series", "channels")
-@with_option_groups
 def segment_command(
     image: ImageFile,
     settings: RunSettings,
@@ -146,8 +146,7 @@ def segment_command(
     _print(ids, prompts, segmented, cleaned, candidate)
     if hidden:
         say(f"Covered by others and not in the file: {', '.join(map(str, hidden[:20]))}")
-    count = len(kept) - len(hidden)
-    say(f"Wrote {count} region{'s' * (count != 1)} to {out}")
+    say(f"Wrote {counted(len(kept) - len(hidden), 'region')} to {out}")
 
 
 def _load(wanted: Path | CheckpointSpec, device: str) -> Segmenter:
@@ -192,5 +191,5 @@ def _print(
             cells += [f"{own:.2f}", ", ".join(f"{score:.2f}" for score in scores)]
         cells.append("nothing left" if region is None else f"{region.area:,.0f}")
         rows.append(cells)
-    title, right = f"{len(ids)} object{'s' * (len(ids) != 1)}", ("object", "score", "pixels")
+    title, right = counted(len(ids), "object"), ("object", "score", "pixels")
     print_table(("object", "from", *scored, "pixels"), rows, title, right=right)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..base.cache_folder import cache_folder, make_folder
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..base.progress import LABELS, tick
+from ..base.wording import counted
 from .labels.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class FittingEncoder:
         attempts = [Attempt(count, device)]
         while count > 1:
             count = max(1, count // 4)
-            note = f"{short}: {count} sentence{'s' * (count != 1)} at once"
+            note = f"{short}: {counted(count, 'sentence')} at once"
             attempts.append(Attempt(count, device, note=note))
         attempts = then_on_cpu(attempts, f"{short} on {device}: embedding them on the CPU")
         self._fallback = OomFallback(

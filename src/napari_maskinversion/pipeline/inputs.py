@@ -13,6 +13,7 @@ from ..base.errors import InputError, NoRegionsError
 from ..base.identity import file_sha256, plane_text
 from ..base.regions import Regions
 from ..base.units import Units, short_unit
+from ..base.wording import listed
 from ..images.ome_zarr import is_zarr, label_image
 from ..images.opening import open_image
 from ..images.stack import Stack
@@ -110,22 +111,18 @@ def open_stack(
     stack = open_image(image, settings.series)
     if len(stack.images) > 1 and settings.series is None:
         on_note(
-            f"{image} holds {len(stack.images)} images ({_listed(stack.images)}); the first one is "
-            "used. Choose another with --series 1 and so on."
+            f"{image} holds {len(stack.images)} images ({listed(stack.images, _NAMED)}); the first "
+            "one is used. Choose another with --series 1 and so on."
         )
     for note in stack.notes:
         on_note(note)
     names = stack.channel_names
     if len(names) > 1 and settings.channels is None:
         on_note(
-            f"{image} has {len(names)} channels ({_listed(names)}); the model sees all of them in "
-            "one picture of colours. Choose some with --channels."
+            f"{image} has {len(names)} channels ({listed(names, _NAMED)}); the model sees all of "
+            "them in one picture of colours. Choose some with --channels."
         )
     return stack
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + ", ..." * (len(names) > _NAMED)
 
 
 def channels_of(settings: RunSettings) -> list[str] | None:

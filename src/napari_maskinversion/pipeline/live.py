@@ -93,7 +93,7 @@ class LiveRun:
             return
         self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
         self._info = replace(results.info, captions=None)
-        self._set_limits(results.info.unsure)
+        self._set_limits(results.info.settings.unsure)
         self._vocabulary = results.info.vocabulary
 
     def judge(self, limits: UncertaintyConfig | None) -> None:

@@ -23,6 +23,7 @@ from ...base.label_blocks import LARGEST
 from ...base.regions import Region
 from ...base.units import Georeference
 from ...base.validation import composed, without_hidden
+from ...base.wording import first_line
 from .annotation import SCORE, Annotation, Annotations, CocoFacts, place_mask, united
 from .json_files import as_score, read_json
 from .listed_images import ImageReference, ListedImage, same_image, size_of_images
@@ -297,9 +298,3 @@ def _pixels(start: float, stop: float, side: int) -> tuple[int, int]:
         low = math.floor((first + last) / 2)
         high = low + 1
     return max(low, 0), min(high, side)
-
-
-def first_line(error: Exception) -> str:
-    """Return what an error of a library says, for a message of ours."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -19,9 +19,10 @@ from pydantic import AfterValidator
 
 from ...base.errors import InputError
 from ...base.identity import Position
+from ...base.wording import first_line
 from ..crs import Bounds, Coordinates, crs_name, find_coordinates, to_world
 from .annotation import Annotation, Annotations, color_of
-from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, first_line
+from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed
 from .json_files import Id, Loose, Name, Record, to_json_types, write_json
 from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import outline, polygons_of
