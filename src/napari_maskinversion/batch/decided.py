@@ -98,7 +98,7 @@ def summarize(project: OpenProject, name: str) -> Summary:
 def counted(bundle: Bundle, decisions: Mapping[RegionKey, Decision]) -> Summary:
     """Count regions, decisions about them, and flags of the others."""
     regions = bundle.results.regions
-    open_ = [region for region in regions if _key(region) not in decisions]
+    open_ = [region for region in regions if region.key not in decisions]
     return Summary(
         regions=len(regions),
         decided=len(regions) - len(open_),
@@ -155,13 +155,13 @@ def _accept(project: OpenProject, name: str, word: str, confidence: float) -> St
     with _review(project, name, bundle) as own:
         decisions = [
             Decision(
-                region=_key(region),
+                region=region.key,
                 status="accepted",
                 label=word,
                 suggestion=_suggestion(region),
             )
             for region in likely
-            if _key(region) not in own.decisions
+            if region.key not in own.decisions
         ]
         return own.decide(*decisions) if decisions else ()
 
@@ -172,8 +172,8 @@ def _decide(project: OpenProject, name: str, verdict: Verdict) -> Step:
         raise InputError("it has no suggestions any more; compute it again first")
     _check_fresh(project, name)
     bundle, wanted = open_archive(file), set(verdict.regions[name])
-    regions = [one for one in bundle.results.regions if _key(one) in wanted]
-    decisions = verdict.decisions({_key(one): _suggestion(one) for one in regions})
+    regions = [one for one in bundle.results.regions if one.key in wanted]
+    decisions = verdict.decisions({one.key: _suggestion(one) for one in regions})
     with _review(project, name, bundle) as own:
         return own.decide(*decisions) if decisions else ()
 
@@ -208,7 +208,3 @@ def _suggestion(region: RegionResult) -> Suggestion | None:
         similarity=float(ranking.similarities[0]),
         score=float(ranking.probabilities[0]),
     )
-
-
-def _key(region: RegionResult) -> RegionKey:
-    return RegionKey(region.id, region.position)

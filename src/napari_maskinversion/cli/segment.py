@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,30 +39,6 @@ if TYPE_CHECKING:
 _PICTURES = (".tif", ".tiff")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaning:
-    """What is done with each mask."""
-
-    candidate: Annotated[
-        int, typer.Option(help="Which of an object's masks to use: 1 has the highest score.")
-    ] = 1
-    erode: Annotated[float, typer.Option(help="Pixels to take off all around.")] = 0
-    dilate: Annotated[float, typer.Option(help="Pixels to add all around afterwards.")] = 0
-    fill_holes: Annotated[bool, typer.Option("--fill-holes", help="Fill holes.")] = False
-    largest: Annotated[bool, typer.Option("--largest", help="Keep the largest piece only.")] = False
-
-    def steps(self) -> CleanUp:
-        """Return the operations on a mask."""
-        if self.candidate < 1:
-            raise ConfigError(f"--candidate counts from 1, the best one; got {self.candidate}.")
-        return CleanUp(
-            erode=self.erode,
-            dilate=self.dilate,
-            fill_holes=self.fill_holes,
-            keep_largest=self.largest,
-        )
-
-
 @with_settings("device", "plane", "series", "channels")
 def segment_command(
     image: ImageFile,
@@ -98,7 +73,10 @@ def segment_command(
     ] = None,
     out: Annotated[Path, typer.Option(help="Label TIFF to write.")] = Path("regions.tif"),
     overwrite: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
-    cleaning: Cleaning,
+    candidate: Annotated[
+        int, typer.Option(help="Which of an object's masks to use: 1 has the highest score.")
+    ] = 1,
+    cleanup: CleanUp,
     everything: AutomaticConfig,
 ) -> None:
     """Turn boxes and points into regions (Segment Anything): a label image for run."""
@@ -106,7 +84,8 @@ def segment_command(
         raise ConfigError("--automatic finds everything by itself; leave --boxes and --points out.")
     if not automatic and not boxes and not points:
         raise InputError("Add --boxes FILE or --points FILE, or both, or --automatic.")
-    cleanup, candidate = cleaning.steps(), cleaning.candidate
+    if candidate < 1:
+        raise ConfigError(f"--candidate counts from 1, the best one; got {candidate}.")
     if out.suffix.lower() not in _PICTURES:
         raise InputError(f"--out takes the name of a TIFF file (.tif); got {out}.")
     wanted = None if checkpoint is None else file_or_checkpoint(checkpoint)

@@ -145,10 +145,14 @@ def _of_label_image(
         regions = read_masks(masks, stack.shape, series=series, on_note=on_note)
         return [PlaneRegions(place, regions if ids is None else regions.only(ids))]
     on_planes = read_plane_regions(masks, stack, position, mode=mode, only=ids, series=series)
+    _check_there(ids, on_planes, masks)
+    return on_planes
+
+
+def _check_there(ids: set[int] | None, on_planes: Sequence[PlaneRegions], path: Path) -> None:
     gone = sorted((ids or set()) - {name for item in on_planes for name in item.regions.ids})
     if gone:
-        raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {masks}.")
-    return on_planes
+        raise InputError(f"There is no region {listed(gone)} in {path}.")
 
 
 def _on_planes(
@@ -173,9 +177,7 @@ def _on_planes(
         if kept:
             place = tuple((name, places[name]) for name in stack.plane_axes if name in places)
             on_planes.append(PlaneRegions(place, Regions(regions.shape, kept)))
-    gone = sorted((ids or set()) - {name for item in on_planes for name in item.regions.ids})
-    if gone:
-        raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {path}.")
+    _check_there(ids, on_planes, path)
     if not on_planes:
         raise NoRegionsError(f"{path} has no region on the chosen plane.")
     return on_planes

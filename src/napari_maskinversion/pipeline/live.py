@@ -87,7 +87,7 @@ class LiveRun:
 
     def adopt(self, results: Results, identities: Iterable[RegionIdentity]) -> None:
         """Start with the results of a run with the same model, image and settings."""
-        finished = {RegionKey(row.id, row.position): row for row in results.regions}
+        finished = {row.key: row for row in results.regions}
         rows = {one: finished[one.key] for one in identities if one.key in finished}
         if not rows:
             return

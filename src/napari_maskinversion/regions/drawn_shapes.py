@@ -45,7 +45,8 @@ def rasterise(
             regions.append(region)
     if outside:
         raise EmptyMaskError(
-            f"{lie_outside(len(outside))} (shape {listed(outside)}); move each onto it, or delete it."
+            f"{lie_outside(len(outside))} (shape {listed(outside)}); move each onto it, or delete "
+            "it."
         )
     return Regions(plane_shape, regions)
 

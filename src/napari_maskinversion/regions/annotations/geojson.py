@@ -220,9 +220,7 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
         said=str(ours.get("coordinates") or ""),
         of_qupath=any(one.is_of_qupath for one in areas),
         bounds=lambda: _bounds(areas),
-        geo=image.geo,
-        shape=image.shape,
-        without=image.without,
+        image=image,
         notes=notes,
     )
     return Parsed(
