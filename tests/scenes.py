@@ -7,6 +7,8 @@ import skimage.io
 
 from napari_maskinversion import load_model
 from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.images.channels import as_source
+from napari_maskinversion.pipeline.run import PlaneTask, run_planes
 
 from .device import DEVICE
 
@@ -45,3 +47,9 @@ def write_scene(folder, count=5):
 
 def regions(count=5, **size):
     return Regions.from_labels(label_image(count, **size))
+
+
+def run(model, image, regions, vocabulary, *more, **changes):
+    """Run the regions of one image; see `run_planes`."""
+    tasks = [PlaneTask(source=as_source(image), regions=regions)]
+    return run_planes(model, tasks, vocabulary, *more, **changes)

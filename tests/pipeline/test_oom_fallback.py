@@ -21,12 +21,12 @@ from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.text import embed_vocabulary
 from napari_maskinversion.pipeline import window_runner
-from napari_maskinversion.pipeline.run import RegionChunk, run
+from napari_maskinversion.pipeline.run import RegionChunk
 from napari_maskinversion.pipeline.window_runner import window_attempts
 from tests import scenes
 from tests.engine.tiny import tiny_clip
 from tests.listeners import at
-from tests.scenes import picture, regions, write_scene
+from tests.scenes import picture, regions, run, write_scene
 
 demo_model = partial(scenes.demo_model, "cpu")  # which says where it is, or pretends
 WORDS = Vocabulary(("apple", "car", "house"))

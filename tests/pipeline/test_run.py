@@ -18,17 +18,12 @@ from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
 from napari_maskinversion.pipeline.estimate import estimate
-from napari_maskinversion.pipeline.run import (
-    PlaneTask,
-    Progress,
-    RegionChunk,
-    run,
-    run_planes,
-)
+from napari_maskinversion.pipeline.progress import Progress, RegionChunk
+from napari_maskinversion.pipeline.run import PlaneTask, run_planes
 from napari_maskinversion.results.settings import RunSettings
 from tests.device import DEVICE
 from tests.listeners import collect
-from tests.scenes import demo_model, label_image, picture, regions
+from tests.scenes import demo_model, label_image, picture, regions, run
 
 WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
 QUICK = InversionConfig(steps=2)

@@ -15,8 +15,6 @@ from .errors import EmptyMaskError, InputError, MaskShapeError
 from .label_blocks import LARGEST, crop_labels, join
 from .wording import listed
 
-FloatArray = npt.NDArray[np.float32]
-
 
 @dataclass(frozen=True, slots=True)
 class Region:

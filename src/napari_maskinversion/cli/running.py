@@ -25,7 +25,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captions import add_captions
 from ..pipeline.estimate import estimate, place_text
 from ..pipeline.job import Job
-from ..pipeline.run import Progress, RegionChunk
+from ..pipeline.progress import Progress, RegionChunk
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.settings import fields_of

@@ -15,7 +15,6 @@ from ..base.progress import tell
 from ..base.regions import Region, Regions
 from ..base.units import Units
 from ..engine.settings import InversionConfig
-from ..images.channels import as_source
 from ..images.plane_source import ArrayPlane, PlaneSource
 from ..images.windows import plan_windows
 from ..language.captions.bank import CaptionBank, CaptionUse
@@ -32,25 +31,13 @@ from ..results.results import Results
 from ..results.run_info import Machine, RunInfo, space_of
 from ..results.settings import RunSettings
 from .captions import Captioner
-from .progress import Progress, RegionChunk
+from .progress import RegionChunk
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
     from ..results.region_result import WindowRecord
     from .encoded_windows import EncodedWindows
     from .window_runner import Inverted, WindowRunner, WindowWork
-
-__all__ = [
-    "PlaneTask",
-    "Progress",
-    "RegionChunk",
-    "RegionResult",
-    "Results",
-    "RunInfo",
-    "check_tasks",
-    "run",
-    "run_planes",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,27 +73,6 @@ def check_tasks(tasks: Sequence[PlaneTask]) -> None:
             raise InputError("The planes of one run must be planes of one image.")
 
 
-def run(
-    model: Backbone,
-    image: npt.NDArray[Any] | PlaneSource,
-    regions: Regions,
-    vocabulary: Vocabulary | None,
-    settings: RunSettings | InversionConfig | None = None,
-    *,
-    units: Units | None = None,
-    bank: CaptionBank | None = None,
-    **changes: Any,
-) -> Results:
-    """Encode an image, invert its regions chunk by chunk, rank the labels.
-
-    Tells each `Progress` and `RegionChunk`.
-
-    Shapes: image (H, W).
-    """
-    tasks = [PlaneTask(source=as_source(image), regions=regions)]
-    return run_planes(model, tasks, vocabulary, settings, units=units, bank=bank, **changes)
-
-
 def run_planes(
     model: Backbone,
     tasks: Sequence[PlaneTask],
@@ -118,7 +84,9 @@ def run_planes(
     encoded: EncodedWindows | None = None,
     **changes: Any,
 ) -> Results:
-    """Run several planes of one image; see `run`.
+    """Encode planes of one image, invert their regions chunk by chunk, rank the labels.
+
+    Tells each `Progress` and `RegionChunk`.
 
     ``encoded`` keeps windows encoded for later runs with the same image, model and method.
     """
