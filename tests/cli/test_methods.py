@@ -25,7 +25,7 @@ from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import write_results
 from napari_maskinversion.review.exemplars import Exemplars, Learner
 from tests.listeners import collect
-from tests.scenes import demo_model, picture, regions, run
+from tests.scenes import demo_model, picture, regions, run, settings_of
 
 from .conftest import refusal
 
@@ -145,7 +145,7 @@ def test_embeddings_of_two_methods_are_not_compared():
 
 
 def test_live_results_keep_their_method():
-    live = LiveRun(demo_model(), QUICK, method="crop")
+    live = LiveRun(demo_model(), settings_of(QUICK, method="crop"))
     tasks = [PlaneTask(source=ArrayPlane(picture()), regions=regions(5))]
     first = live.update(tasks, WORDS)
     assert first.info.method.name == "crop"

@@ -23,7 +23,7 @@ from napari_maskinversion.pipeline.run import PlaneTask, run_planes
 from napari_maskinversion.results.settings import RunSettings
 from tests.device import DEVICE
 from tests.listeners import collect
-from tests.scenes import demo_model, label_image, picture, regions, run
+from tests.scenes import demo_model, label_image, picture, regions, run, settings_of
 
 WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
 QUICK = InversionConfig(steps=2)
@@ -176,7 +176,7 @@ def test_a_finished_plane_forgets_the_tiles_it_kept(all_known):
         PlaneTask(source=Plane(name), regions=regions(1), position=(("z", z),))
         for z, name in enumerate("ab")
     ]
-    run_planes(demo_model(), tasks, None, InversionConfig(steps=1))
+    run_planes(demo_model(), tasks, None, settings_of(steps=1))
     assert said == ["read a", "forget a", "read b"]
 
 

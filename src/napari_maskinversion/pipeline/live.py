@@ -10,7 +10,6 @@ from ..base.identity import RegionIdentity, RegionKey, identify_all
 from ..base.progress import telling
 from ..base.regions import Regions
 from ..base.units import Units
-from ..engine.settings import InversionConfig
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.region_result import RegionResult
@@ -21,7 +20,7 @@ from . import run as pipeline
 from .encoded_windows import EncodedWindows
 from .progress import RegionChunk
 from .reranking import rerank
-from .run import PlaneTask, run_settings
+from .run import PlaneTask
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -35,15 +34,9 @@ class LiveRun:
     """
 
     def __init__(
-        self,
-        model: Backbone,
-        settings: RunSettings | InversionConfig | None = None,
-        *,
-        units: Units | None = None,
-        **changes: Any,
+        self, model: Backbone, settings: RunSettings, *, units: Units | None = None
     ) -> None:
-        self.model, self._units = model, units
-        self._settings = run_settings(settings, changes)
+        self.model, self._units, self._settings = model, units, settings
         self._encoded = EncodedWindows()
         self._rows: dict[RegionIdentity, RegionResult] = {}
         self._info: RunInfo | None = None
