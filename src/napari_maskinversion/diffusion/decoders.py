@@ -139,11 +139,6 @@ def default_folder(decoder: Decoder) -> Path:
     return cache_folder() / "diffusion" / decoder.folder_name
 
 
-def default_prior() -> Path:
-    """Return the folder in which the prior is looked for."""
-    return cache_folder() / "diffusion" / PRIOR_REPOSITORY.rpartition("/")[2]
-
-
 # -- folders: what is missing, what does not fit, how much memory it takes ----------------------
 
 
@@ -205,8 +200,8 @@ def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
 
 
 def prior_file(place: Path | None = None) -> Path:
-    """Return the file of the prior's weights."""
-    folder = default_prior() if place is None else place
+    """Return the file of the prior's weights, by default in the cache."""
+    folder = place or cache_folder() / "diffusion" / PRIOR_REPOSITORY.rpartition("/")[2]
     file = folder if folder.suffix == ".safetensors" else folder / SAFETENSORS
     if file.is_file():
         return file

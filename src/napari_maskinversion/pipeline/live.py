@@ -89,9 +89,8 @@ class LiveRun:
         self._set_limits(results.info.settings.unsure)
         self._vocabulary = results.info.vocabulary
 
-    def judge(self, limits: UncertaintyConfig | None) -> None:
+    def judge(self, limits: UncertaintyConfig) -> None:
         """Apply other limits for flags; no region is inverted again."""
-        limits = limits or UncertaintyConfig()
         if limits == self._settings.unsure:
             return
         self._set_limits(limits)
