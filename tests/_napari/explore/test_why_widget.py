@@ -61,13 +61,8 @@ def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
     widget.start()
     slow.go.release(2)
     qtbot.waitUntil(lambda: said in widget.foot.status.text(), timeout=20_000)
-<<<<<<< HEAD
     monkeypatch.setattr(progress, "Progress", partial(progress.Progress, note="And less of it"))
-    for _ in range(20):
-=======
-    monkeypatch.setattr(run, "Progress", partial(run.Progress, note="And less of it"))
     for _ in range(100):
->>>>>>> next
         # What comes right after something else is not shown.
         slow.go.release()
         qtbot.wait(200)
