@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..base.units import Georeference
-from .annotations.listed_images import ImageReference
 
 Bounds = tuple[float, float, float, float]  # x0, y0, x1, y1
 _DEGREES: Final = (-180, -90, 360, 90)  # some files count longitude from 0 to 360
@@ -58,16 +57,17 @@ def find_coordinates(
     said: str,
     of_qupath: bool,
     bounds: Callable[[], Sequence[Bounds]],
-    image: ImageReference,
+    geo: Georeference | None,
+    shape: tuple[int, int] | None,
+    without: str,
     notes: list[str],
 ) -> Coordinates:
     """Return the coordinates of a file; a note says what was taken where it does not say itself.
 
     Parameters stand for the member "crs", for what else tells of pixels or the world (``said``),
-    for the boxes of all features, and for the image. Where the numbers do not tell, QuPath's are
-    pixels.
+    for the boxes of all features, and for the image; ``without`` says why it has no georeference.
+    Where the numbers do not tell, QuPath's are pixels.
     """
-    geo, without = image.geo, image.without
     if said == "pixel":
         if geo is not None:
             notes.append(f"{path}: its coordinates were read as pixels.")
@@ -106,7 +106,7 @@ def find_coordinates(
     fallback = Coordinates() if of_qupath and not tiny else known[-1 if geo.epsg is None else 0]
     pixels = [] if tiny else [Coordinates()]
     order = [*pixels, *known] if of_qupath else [*known, *pixels]
-    shares = [_share(one, boxes, image.shape) for one in order]
+    shares = [_share(one, boxes, shape) for one in order]
     taken = order[int(np.argmax(shares))] if any(shares) else fallback
     notes.append(
         f"{path} {unnamed}; its coordinates were read as {taken.name}; if they are others, name "

@@ -220,7 +220,9 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
         said=str(ours.get("coordinates") or ""),
         of_qupath=any(one.is_of_qupath for one in areas),
         bounds=lambda: _bounds(areas),
-        image=image,
+        geo=image.geo,
+        shape=image.shape,
+        without=image.without,
         notes=notes,
     )
     return Parsed(
