@@ -526,7 +526,7 @@ def test_averaged_methods_and_those_with_weights_are_compared(
 
     def run_planes(model, tasks, vocabulary, settings):
         used.append(settings.method)
-        return original(model, tasks, vocabulary, settings, method="crop")
+        return original(model, tasks, vocabulary, settings.changed({"method": "crop"}))
 
     original = comparing.run_planes
     monkeypatch.setattr(comparing, "run_planes", run_planes)
