@@ -18,12 +18,13 @@ from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline.estimate import estimate
 from napari_maskinversion.pipeline.explaining import in_words
 from napari_maskinversion.pipeline.live import LiveRun
-from napari_maskinversion.pipeline.run import PlaneTask, Progress, RegionChunk, run
+from napari_maskinversion.pipeline.progress import Progress, RegionChunk
+from napari_maskinversion.pipeline.run import PlaneTask
 from napari_maskinversion.pipeline.timings import Speed
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import write_results
 from tests.listeners import collect
-from tests.scenes import demo_model, picture, regions
+from tests.scenes import demo_model, picture, regions, run, settings_of
 
 from .conftest import refusal
 
@@ -135,7 +136,7 @@ def test_saved_results_know_their_method(tmp_path):
 
 
 def test_live_results_keep_their_method():
-    live = LiveRun(demo_model(), QUICK, method="crop")
+    live = LiveRun(demo_model(), settings_of(QUICK, method="crop"))
     tasks = [PlaneTask(source=ArrayPlane(picture()), regions=regions(5))]
     first = live.update(tasks, WORDS)
     assert first.info.method.name == "crop"

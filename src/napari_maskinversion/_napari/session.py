@@ -996,7 +996,8 @@ def _words(vocabulary: Vocabulary | None) -> tuple[Any, ...] | None:
     """Return what similarities depend on: no groups, colours and threshold."""
     if vocabulary is None:
         return None
-    return vocabulary.labels, vocabulary.synonyms, vocabulary.templates
+    classifier = vocabulary.learned and vocabulary.learned.sha256
+    return vocabulary.labels, vocabulary.synonyms, vocabulary.templates, classifier
 
 
 def _indices(position: Position) -> tuple[int, ...]:

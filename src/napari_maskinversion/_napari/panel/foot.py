@@ -10,6 +10,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFrame, QPushButton
 
 from ...base import progress_words as words
+from ...base.wording import counted
 from ..session import NextStep, Session, Staleness, Topic
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.progress import ProgressBar
@@ -75,7 +76,7 @@ class Step:
 def step_of(session: Session) -> Step:
     """Return what to offer next."""
     count, stale, missing = session.region_count, session.stale, session.missing
-    regions = "regions" if count is None else _several(count, "region")
+    regions = "regions" if count is None else counted(count, "region")
     elsewhere = session.elsewhere and f"The suggestions are for {session.elsewhere}."
     steps = {
         NextStep.OPEN_SAMPLE: Step(
@@ -100,13 +101,13 @@ def step_of(session: Session) -> Step:
         NextStep.WAIT: Step("Suggesting words ...", "", ""),
         NextStep.UPDATE: Step(_update(stale, missing), "update", _sentence(stale.text)),
         NextStep.CONTINUE: Step(
-            f"Continue with {_several(missing, 'region')}",
+            f"Continue with {counted(missing, 'region')}",
             "continue",
-            f"{len(session.results or ()):,} of {_several(session.total, 'region')} done.",
+            f"{len(session.results or ()):,} of {counted(session.total, 'region')} done.",
             ("review", "run"),
         ),
         NextStep.REVIEW: Step(
-            f"Review {_several(session.undecided, 'suggestion')}",
+            f"Review {counted(session.undecided, 'suggestion')}",
             "review",
             "Check each with one key, or export them as they are on the tab Label.",
             ("run",),
@@ -301,10 +302,6 @@ def _tip(action: str) -> str:
     return f"{ACTIONS[action]} ({key})" if action else "Wait, or cancel"
 
 
-def _several(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
 def _shortened(word: str) -> str:
     cut = f"{word[: _LONGEST - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
     return word if len(word) <= _LONGEST else cut
@@ -312,7 +309,7 @@ def _shortened(word: str) -> str:
 
 def _update(stale: Staleness, missing: int) -> str:
     only = stale == Staleness(regions=stale.regions) and not missing
-    return f"Update {_several(stale.regions, 'region')}" if only else "Update the suggestions"
+    return f"Update {counted(stale.regions, 'region')}" if only else "Update the suggestions"
 
 
 def _sentence(text: str) -> str:

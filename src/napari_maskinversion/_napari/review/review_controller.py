@@ -35,6 +35,7 @@ from .review_widget import ReviewWidget
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
     from ...review.decisions import Step
+    from ...review.review import Review
 
 _LEARNING: Final = {"learn", "other_words"}  # options
 _LAYER_PAUSE: Final = 150  # milliseconds after the last decision until the layer is written
@@ -56,7 +57,7 @@ class ReviewController(Topic, QObject):
         self.learning = ReviewLearning(self._session, self._load, self)
         self._options, self._word = ReviewOptions(), ""
         self.learned: LearnDialog | None = None
-        self._taught: ReviewState | None = None
+        self._taught: Review | None = None
         self._training = Worker("latest", "Learning a classifier", parent=self)
         self._cropper = Worker("latest", "The crop", parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
@@ -414,7 +415,7 @@ class ReviewController(Topic, QObject):
         state, record = self.state, self._session.record
         if state is None or record is None:
             return
-        self._taught = state
+        self._taught = state.review  # it stays while words are ranked anew
         from .decided_elsewhere import Elsewhere
 
         project = self._session.project
@@ -434,7 +435,7 @@ class ReviewController(Topic, QObject):
         return partial(self._store.load, settings.model, settings.device)
 
     def _trained(self, trained: Trained) -> None:
-        if self.state is not self._taught:
+        if self.state is None or self.state.review is not self._taught:
             return  # another image is reviewed now
         if self.learned is None:
             self.learned = LearnDialog(self.part)

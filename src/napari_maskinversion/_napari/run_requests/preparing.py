@@ -12,9 +12,10 @@ from ...base.errors import ConfigError, InputError, ModelError
 from ...base.units import Units
 from ...engine.models.registry import model_state, unread_spec
 from ...engine.models.specs import DEMO
-from ...regions.annotations.annotation import COCO_FACTS
+from ...regions.annotations.annotation import CocoFacts
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
+from ..layers.label_layers import COCO
 from ..layers.layers import file_of, is_ours, is_shapes
 from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
@@ -127,7 +128,7 @@ def record_of(request: Request, snapshot: Snapshot) -> dict[str, Any]:
     shown = request.input.picture.shown
     about = getattr(snapshot.regions, "metadata", {})
     return {
-        **{name: about[name] for name in COCO_FACTS if name in about},
+        **about.get(COCO, CocoFacts()).values,
         "image_layer": getattr(snapshot.image, "name", ""),
         "regions_layer": getattr(snapshot.regions, "name", ""),
         "plane": request.input.finder.description,
