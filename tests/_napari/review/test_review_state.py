@@ -171,6 +171,11 @@ def test_learning_offers_words_of_the_present_list_unless_asked(make):
 def test_one_word_teaches_nothing_yet(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
     assert taught(state, {0: "white", 1: "white"}) is None
+    twins = make(
+        [("red", 0.9), ("white", 0.9), *[("red", 0.9)] * 3]
+    )  # the last looks like the first
+    assert taught(twins, {0: "red", 4: "white", 1: "white"}) is None
+    state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
     state.row = 1
     state.accept(1, 0.0)
     assert taught(state, {0: "red"}).best[:2] == ["red", "white"]

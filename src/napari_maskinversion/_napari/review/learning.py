@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 5
 Example = tuple[npt.NDArray[np.float32], "str | None", str, HasMeasures]
-"""Embedding, label (None: rejected), image and measures of a region."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +59,11 @@ def learn(
     words, examples = _examples(results, accepted, image, others, more_words)
     if len({label for _, label, _, _ in examples}) < 2:
         return None
-    classifier = _fitted(_begun(load, results, words), examples, validate=False)
+    begun = _begun(load, results, words)
+    try:
+        classifier = _fitted(begun, examples, validate=False)
+    except InputError:  # of one class, once contradictions are left out
+        return None
     rankings = classifier.rank(results.embeddings, classifier.classes)
     best, changed = [], []
     for row, (ranking, region) in enumerate(zip(rankings, results.regions, strict=True)):
@@ -126,7 +129,7 @@ def _examples(
     others: Taught,
     more_words: bool = False,
 ) -> tuple[Vocabulary, list[Example]]:
-    """Return the words to learn, and decided rows of results, then regions of other images."""
+    """Return words, and decided rows and other regions: embedding, label, image, measures."""
     if (vocabulary := results.info.vocabulary) is None:
         raise InputError("These results have no words; run again with some first.")
     listed = [one for one in vocabulary.full_labels if one.name != NONE_OF_THESE]
