@@ -121,9 +121,9 @@ def suggested(qtbot, panel):
 def accept(panel, word):
     """Press Accept for all suggestions of a word, however unsure."""
     part = panel.images.part
-    part.limit.setValue(0)
-    part.word.setCurrentText(word)
-    part.accept.click()
+    part.together.limit.setValue(0)
+    part.together.word.setCurrentText(word)
+    part.together.accept.click()
 
 
 def settled(qtbot, panel):

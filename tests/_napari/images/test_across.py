@@ -73,14 +73,16 @@ def test_accept_counts_what_waits_and_goes_on_to_a_word_that_has_some(qtbot, pan
     words = Counter(one.suggestion for file in files for one in open_archive(file).results.regions)
     panel.show()
     panel.tabs.show_tab("images")  # it counts the images in view
-    part.limit.setValue(0)
+    part.together.limit.setValue(0)
     for word, count in words.items():
-        part.word.setCurrentText(word)
-        qtbot.waitUntil(lambda count=count: part.accept.text() == f"Accept {count}", timeout=WAIT)
+        part.together.word.setCurrentText(word)
+        qtbot.waitUntil(
+            lambda count=count: part.together.accept.text() == f"Accept {count}", timeout=WAIT
+        )
     (first, _), (other, left) = words.most_common()
     accept_all(qtbot, panel, first)
-    assert part.word.currentText() == other
-    qtbot.waitUntil(lambda: part.accept.text() == f"Accept {left}", timeout=WAIT)
+    assert part.together.word.currentText() == other
+    qtbot.waitUntil(lambda: part.together.accept.text() == f"Accept {left}", timeout=WAIT)
 
 
 def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot, panel, computed):
@@ -199,7 +201,7 @@ def accepting(qtbot, panel, computed, slow_review):
 def test_accepting_in_all_images_waits_for_the_review_that_is_being_opened(
     qtbot, panel, accepting, slow_review
 ):
-    word = accepting.together[0]
+    word = accepting.together.chosen[0]
     assert not accepting.accept.isEnabled()
     slow_review.set()
     settled(qtbot, panel)
@@ -286,7 +288,7 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
     monkeypatch.setattr(across, "accept_work", slow)
     open_project(qtbot, panel, project)
     panel.images.forget_ahead()
-    panel.images.part.accept.click()
+    panel.images.part.together.accept.click()
     assert panel.session.many is not None
     panel.open_images([other])
     qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)

@@ -29,7 +29,7 @@ def press(qtbot, where, keys):
 def record_of(widget):
     """The record shown, or that of another image."""
     session = widget.session
-    kept = (record for records in session._records.values() for record in records.values())
+    kept = (record for records in session._kept._records.values() for record in records.values())
     return session.record or next(kept)
 
 

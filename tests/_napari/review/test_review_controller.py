@@ -53,12 +53,12 @@ def test_a_with_five_rows_selected_accepts_five_and_u_takes_them_back(qtbot, rev
 def test_all_of_one_word_above_a_confidence_are_accepted_by_one_button(qtbot, reviewing, photo):
     part = reviewing.review.part
     part.more.click()
-    part.word.setCurrentText("cat")
-    part.limit.setValue(51)
-    assert not part.accept_all.isEnabled()
-    part.limit.setValue(50)  # the stand-in run is sure by half
-    assert part.accept_all.text() == "Accept 25"
-    qtbot.mouseClick(part.accept_all, Qt.MouseButton.LeftButton)
+    part.together.word.setCurrentText("cat")
+    part.together.limit.setValue(51)
+    assert not part.together.accept.isEnabled()
+    part.together.limit.setValue(50)  # the stand-in run is sure by half
+    assert part.together.accept.text() == "Accept 25"
+    qtbot.mouseClick(part.together.accept, Qt.MouseButton.LeftButton)
     assert set(saved(photo).values()) == {("accepted", "cat")}
     assert "25 regions are accepted as cat" in reviewing.foot.status.text()
     qtbot.mouseClick(part.buttons["undo"], Qt.MouseButton.LeftButton)

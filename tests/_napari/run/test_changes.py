@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.session import NextStep
+from napari_maskinversion._napari.session import NextStep, next_step
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 
@@ -24,11 +24,11 @@ def test_painted_and_removed_regions_are_counted_and_undone_ones_are_not(
     stale(qtbot, widget, "1 region changed: update")
     cells.fill((5, 5), 0)  # a region goes
     stale(qtbot, widget, "2 regions changed: update")
-    assert widget.session.next_step is NextStep.UPDATE
+    assert next_step(widget.session) is NextStep.UPDATE
     cells.undo()
     cells.undo()
     stale(qtbot, widget, "")
-    assert widget.session.next_step is NextStep.REVIEW
+    assert next_step(widget.session) is NextStep.REVIEW
 
 
 def test_an_undo_of_a_stroke_counts_at_once(qtbot, widget, slow, run_to_end):
@@ -74,7 +74,7 @@ def test_regions_that_are_moved_scaled_or_turned_have_changed(
     before = getattr(cells, name)
     setattr(cells, name, place)
     qtbot.waitUntil(lambda: widget.session.stale.regions >= 50, timeout=20_000)
-    assert widget.session.next_step is NextStep.UPDATE
+    assert next_step(widget.session) is NextStep.UPDATE
     assert not widget.session.stale.image
     setattr(cells, name, before)
     stale(qtbot, widget, "")
@@ -99,7 +99,7 @@ def test_edits_of_chosen_regions_count_and_those_of_others_do_not(
     for _ in range(2):
         cells.undo()
     stale(qtbot, widget, "")
-    assert widget.session.next_step is NextStep.REVIEW
+    assert next_step(widget.session) is NextStep.REVIEW
 
 
 def test_regions_selected_after_a_run_of_the_selected_ones_are_another_choice(

@@ -242,7 +242,7 @@ def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
 
 def test_an_answer_about_an_image_that_was_left_is_dropped(qtbot, live, monkeypatch):
     viewer, session = live._viewer, live.session
-    with session.kept_choice():
+    with session.choice.kept():
         large = viewer.add_image(np.zeros((40, 40, 3), np.uint8), name="large")
     held, go, done = threading.Event(), threading.Event(), []
     count = MaskInverter.invert
@@ -270,7 +270,7 @@ def test_an_image_layer_that_is_added_or_removed_is_taken_up_as_displayed(qtbot,
     live.input.scope.choose_channels("displayed")
     settled(qtbot, live)
     inverted.clear()
-    with live.session.kept_choice():
+    with live.session.choice.kept():
         second = live._viewer.add_image(picture(90, 120, seed=4)[:, :, 0], blending="additive")
     settled(qtbot, live)
     assert inverted == [1, 2]
@@ -281,7 +281,7 @@ def test_an_image_layer_that_is_added_or_removed_is_taken_up_as_displayed(qtbot,
 
 def test_nothing_is_marked_as_computing_once_its_work_is_dropped(qtbot, live):
     session = live.session
-    with session.kept_choice():
+    with session.choice.kept():
         other = live._viewer.add_image(np.zeros((40, 40, 3), np.uint8), name="other")
     live.vocabulary.text.setPlainText("")
     settled(qtbot, live)

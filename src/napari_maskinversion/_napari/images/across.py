@@ -16,7 +16,7 @@ from ...batch.exporting import FILES
 from ...review.decisions import Step
 from ...review.together import Decided, Verdict
 from ..session import ManyImages, Session
-from ..widgets.dialogs import may_replace
+from ..widgets.dialogs import ask_where, may_replace
 from ..workers.driver import show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
@@ -48,8 +48,8 @@ class AcrossImages(QObject):
         self.worker.ended.connect(self._ended)
         part = images.part
         part.suggest.clicked.connect(lambda _=False: self.suggest())
-        part.accept.clicked.connect(
-            lambda _=False: self._once_open(partial(self._accept, *part.together))
+        part.together.accept.clicked.connect(
+            lambda _=False: self._once_open(partial(self._accept, *part.together.chosen))
         )
         part.undo.clicked.connect(lambda _=False: self._once_open(self._take_back))
         part.exporting.connect(self._ask_export)
@@ -109,21 +109,12 @@ class AcrossImages(QObject):
         if project is None:
             return
         title, usual = "Export all images", project.folder / FILES[name]
-        if name != "parquet":  # a folder of many files
-            path, _ = QFileDialog.getSaveFileName(
-                part,
-                title,
-                str(usual),
-                f"*{usual.suffix}",
-                options=QFileDialog.Option.DontConfirmOverwrite,
-            )
-        else:
+        if name != "parquet":
+            file = ask_where(part, title, str(usual), f"*{usual.suffix}", usual.suffix)
+        else:  # a folder of many files
             folder = QFileDialog.getExistingDirectory(part, f"{title}: folder for {usual.name}")
-            path = str(Path(folder, usual.name)) if folder else ""
-        if not path:
-            return
-        file = Path(path if path.endswith(usual.suffix) else path + usual.suffix)
-        if may_replace(part, [file]):
+            file = Path(folder, usual.name) if folder else None
+        if file is not None and may_replace(part, [file]):
             accepted = bool(part.accepted_only.isChecked())
             names = {name: file.name}
             work = partial(export_work, out=file.parent, formats=[name], names=names)

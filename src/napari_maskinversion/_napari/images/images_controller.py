@@ -17,7 +17,8 @@ from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
 from ...library.adding import stored_path
 from ...library.library import Library
-from ..session import Bindings, ProjectState, RegionPlace, Session
+from ..session import ProjectState, RegionPlace, Session, Topic
+from ..widgets.dialogs import ask_where
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
@@ -38,7 +39,7 @@ _LOOK: Final = 60  # milliseconds after scrolling
 _LISTED_AT_ONCE: Final = 40
 
 
-class ImagesController(QObject):
+class ImagesController(Topic, QObject):
     """One project at a time, in one of five states.
 
     Closed: the session has no project. Opening: a project is looked for, or the image that
@@ -52,7 +53,6 @@ class ImagesController(QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._store = viewer, session, store
-        self._bindings = Bindings()
         self.part = ImagesWidget()
         self._opened: OpenedPlace | None = None  # its note is said with its first image
         self._new: Sequence[Any] = ()  # images of the folder that the project lacks
@@ -91,27 +91,26 @@ class ImagesController(QObject):
 
     # -- life ---------------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session and the viewer."""
-        events, bind = self._session.events, self._bindings.connect
         if self.keeper.disk is None:  # a new panel: nobody keeps the project of the one before
             self._session.project = None
-        bind(events.decisions, self._count)
-        bind(events.review_opening, self.across.review_opening_changed)
-        bind((events.project, events.vocabulary), self._show_state)
-        bind(events.many, lambda many: self.part.show_working(many is not None))
-        self._bindings.answer(self._session, "open images", self.open)
-        self._bindings.answer(self._session, "open region", self._open_region)
-        self._bindings.answer(self._session, "decide", self.across.decide)
-        self._bindings.answer(self._session, "take back", self.across.take_back)
-        bind((events.layers, events.record, events.row), self.elsewhere.hide)
+        self.after("decisions", self._count)
+        self.after("review_opening", self.across.review_opening_changed)
+        self.after("project vocabulary", self._show_state)
+        self.after("many", lambda many: self.part.show_working(many is not None))
+        self.after("layers record row", self.elsewhere.hide)
+        self.answer("open images", self.open)
+        self.answer("open region", self._open_region)
+        self.answer("decide", self.across.decide)
+        self.answer("take back", self.across.take_back)
         self.keeper.follow()
         self._show_state()
 
     def stop(self) -> None:
         """Keep what is not on the disk yet, and stop all work; the project stays open."""
         self.keeper.stop()
-        self._bindings.release()
+        super().stop()
         self._look_later.cancel()
         for worker in (self.finding, self.reader, self.lister):
             worker.drop()
@@ -168,16 +167,10 @@ class ImagesController(QObject):
             "(Cancel: none yet)",
             images,
         )
-        name, _ = QFileDialog.getSaveFileName(
-            part,
-            "New project: where to keep it",
-            str(Path(images) / PROJECT_FILE),
-            "Projects (*.yaml)",
-            options=QFileDialog.Option.DontConfirmOverwrite,
-        )
-        if name:  # with the words and settings of the panel
-            file, masks = Path(name), Path(regions) if regions else None
-            made = self._defaults(file)
+        usual = str(Path(images) / PROJECT_FILE)
+        file = ask_where(part, "New project: where to keep it", usual, "Projects (*.yaml)")
+        if file is not None:  # with the words and settings of the panel
+            masks, made = Path(regions) if regions else None, self._defaults(file)
             self.finding.start(partial(new_project, file, Path(images), masks, made))
 
     def open(self, paths: Sequence[Path]) -> None:

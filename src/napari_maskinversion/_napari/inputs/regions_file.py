@@ -87,11 +87,11 @@ class RegionsFileController(Topic, QObject):
         if outcome.target.layer not in self._viewer.layers:
             refuse("The image was closed; open it and try again.")
             return
-        with selection_kept(self._viewer), self._session.kept_choice():
+        with selection_kept(self._viewer), self._session.choice.kept():
             pixels, about = outcome.layer
             about |= {"opacity": REGIONS_OPACITY, **outcome.place()}
             made = self._viewer.add_labels(pixels, **about)
-        self._session.made_for(outcome.target.layer, made)
+        self._session.choice.made_for(outcome.target.layer, made)
         here = self._session.choose_for(outcome.target.layer, made)
         name = outcome.target.layer.name
         inform(outcome.message if here else f"{outcome.message} Choose '{name}' to use them.")

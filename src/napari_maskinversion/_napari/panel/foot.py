@@ -10,7 +10,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFrame, QPushButton
 
 from ...base import progress_words as words
-from ..session import NextStep, Session, Staleness, Topic
+from ..session import NextStep, Session, Staleness, Topic, next_step
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.progress import ProgressBar
 from ..widgets.sections import MARGINS, Note, line, stack
@@ -76,6 +76,8 @@ def step_of(session: Session) -> Step:
     """Return what to offer next."""
     count, stale, missing = session.region_count, session.stale, session.missing
     regions = "regions" if count is None else _several(count, "region")
+    following = next_step(session)
+    done = "" if session.project is None else f"{session.project.progress} images done."
     elsewhere = session.elsewhere and f"The suggestions are for {session.elsewhere}."
     steps = {
         NextStep.OPEN_SAMPLE: Step(
@@ -117,21 +119,12 @@ def step_of(session: Session) -> Step:
             "All regions are decided. Export them, or choose the next image.",
             ("run",),
         ),
+        NextStep.NEXT_IMAGE: Step("Next image", "next image", done, ("run",)),
+        NextStep.EXPORT_ALL: Step(
+            "Export all images...", "export all", f"All regions are decided. {done}", ("run",)
+        ),
     }
-    if session.next_step is NextStep.DECIDE:
-        return _decide(session)
-    if session.next_step in (NextStep.NEXT_IMAGE, NextStep.EXPORT_ALL):
-        return _in_project(session)
-    return steps[session.next_step]
-
-
-def _in_project(session: Session) -> Step:
-    """Return what follows when all regions of an image of a project are decided."""
-    project: Any = session.project
-    done = f"{project.progress} images done."
-    if session.next_step is NextStep.NEXT_IMAGE:
-        return Step("Next image", "next image", done, ("run",))
-    return Step("Export all images...", "export all", f"All regions are decided. {done}", ("run",))
+    return _decide(session) if following is NextStep.DECIDE else steps[following]
 
 
 def _decide(session: Session) -> Step:

@@ -42,7 +42,7 @@ from ..run.run_controller import RunController
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of
 from ..sam.segment_controller import SegmentController
-from ..session import RunState, Topic, session_of
+from ..session import Topic, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.focus_ring import FocusRing
@@ -217,12 +217,11 @@ class MaskInversionWidget(Topic, QWidget):
         """Follow the session."""
         self.after("layers settings scope live", self.estimator.later)
         self.after("edits", self._edited)
-        self.after("run", self._run_changed)
+        self.after("running", self._run_changed)
         self.after("record decided", self._count_decided)
         self.after("project", self._count_images)
         self.answer("open images", lambda _: self.reveal("images"))
         self.answer("review", lambda _: self._begin_review())
-        self._running = False
         self._count_decided()
         self._count_images()
         self.estimator.later()
@@ -232,11 +231,10 @@ class MaskInversionWidget(Topic, QWidget):
         if not self.session.live:
             self.estimator.later()
 
-    def _run_changed(self, run: RunState) -> None:
-        before, self._running = self._running, run.running
-        if run.running and not before:
+    def _run_changed(self, running: bool) -> None:
+        if running:
             self.estimator.stop()
-        elif before and not run.running:
+        else:
             self.model.fill_devices()
             self.estimator.later()
 
@@ -357,7 +355,7 @@ class MaskInversionWidget(Topic, QWidget):
         with refusing():
             layer = draw_regions(self._viewer, image, regions)
             if regions is None:
-                self.session.made_for(image, layer)
+                self.session.choice.made_for(image, layer)
             self.session.choose(regions=layer)
         inform("Paint one region, then press M for the next label. Every label is a region.")
 

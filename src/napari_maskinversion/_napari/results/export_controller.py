@@ -19,7 +19,7 @@ from ...results.export.bundle import Bundle, compress_masks
 from ..layers.label_layers import with_index, with_labels
 from ..layers.layers import file_of, is_shapes, levels_of
 from ..session import Session, Topic, same_regions
-from ..widgets.dialogs import may_replace
+from ..widgets.dialogs import ask_where, may_replace
 from ..widgets.sections import button, check_entry, debouncer, line, stack
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -140,21 +140,10 @@ class ExportController(Topic, QObject):
         """Ask for a path and write one format there; refuse one whose packages are missing."""
         with refusing():
             entry.check()
-            self._ask_path(entry)
-
-    def _ask_path(self, entry: ExportFormat) -> None:
-        # `_replace` asks about existing files: it also knows the sidecar files.
-        path, _ = QFileDialog.getSaveFileName(
-            self.part,
-            "Export",
-            self.name_of(entry),
-            f"*{entry.suffix}",
-            options=QFileDialog.Option.DontConfirmOverwrite,
-        )
-        if path:
-            # A dot in a name that the user chose is not a suffix.
-            name = path if path.endswith(entry.suffix) else path + entry.suffix
-            self._replace((entry, Path(name)))
+            name, kinds = self.name_of(entry), f"*{entry.suffix}"
+            path = ask_where(self.part, "Export", name, kinds, entry.suffix)
+            if path is not None:
+                self._replace((entry, path))
 
     def name_of(self, entry: ExportFormat) -> str:
         """Return a file name that two images do not share: ``cells_coco.json``."""

@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from qtpy.QtCore import QItemSelection, QItemSelectionModel, QSize
 from qtpy.QtGui import QColor
-from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
+from qtpy.QtWidgets import QAbstractItemView, QWidget
 
 from ...base.identity import place_text
 from ...language.labels.label import colors_of
 from ..session import ResultRecord, Session, Topic, same_run
-from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, line, select_row, stack, table_view
+from ..widgets.sections import (
+    HAS_REVIEW_KEYS,
+    MARGINS,
+    Note,
+    button,
+    line,
+    select_row,
+    stack,
+    table_view,
+)
 from ..workers.notify import inform
 from .region_details import SHOWN, Bars, CaptionList
 from .results_columns import ResultColumns
@@ -42,9 +51,8 @@ class ResultsWidget(Topic, QWidget):
         self.bars, self.captions = Bars(), CaptionList()
         self.sizes, self.plane = Note(), Note(name="Plane of the table")
         self.empty = Note("No suggestions yet.")
-        self.pick = QPushButton("Pick rows")
-        self.pick.setToolTip("Use only the regions of the selected rows in the next run")
-        self.pick.clicked.connect(self._pick)
+        tip = "Use only the regions of the selected rows in the next run"
+        self.pick = button("Pick rows", tip, self._pick)
         self._build()
         self._show(None)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QFileDialog, QHeaderView, QTableWidget, QTableWidgetItem, QWidget
+from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem, QWidget
 
 from ...language.labels.learned import SUFFIX
-from ..widgets.dialogs import ToolDialog, file_filter, may_replace
+from ..widgets.dialogs import ToolDialog, ask_where, file_filter, may_replace
 from ..widgets.sections import Note, button, line, stack
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
@@ -73,15 +73,10 @@ class LearnDialog(ToolDialog):
 
     def ask(self) -> None:
         """Ask for a file and save the classifier there."""
-        typed, _ = QFileDialog.getSaveFileName(
-            self,
-            "Save classifier",
-            f"classifier{SUFFIX}",
-            file_filter("Classifiers", [SUFFIX]),
-            options=QFileDialog.Option.DontConfirmOverwrite,
-        )
-        if typed:
-            self.save_to(Path(typed))
+        kinds = file_filter("Classifiers", [SUFFIX])
+        path = ask_where(self, "Save classifier", f"classifier{SUFFIX}", kinds)
+        if path is not None:
+            self.save_to(path)
 
     def save_to(self, path: Path) -> None:
         """Save the classifier; ask before replacing a file."""

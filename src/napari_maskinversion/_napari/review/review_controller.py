@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,9 +33,10 @@ from .review_state import ReviewState
 from .review_widget import ReviewWidget
 
 if TYPE_CHECKING:
-    from ...review.decisions import Step
+    from ...review.decisions import Status, Step
 
 _LEARNING: Final = {"learn", "weight", "other_words"}  # options
+_DISMISSED: Final[Mapping[str, Status]] = {"reject": "rejected", "skip": "skipped"}
 _LAYER_PAUSE: Final = 150  # milliseconds after the last decision until the layer is written
 
 
@@ -68,9 +69,8 @@ class ReviewController(Topic, QObject):
         part.switch.toggled.connect(self._switched)
         part.asked.connect(self.act)
         part.typed.connect(self.accept_typed)
-        part.accept_all.clicked.connect(self._accept_together)
-        part.word.currentIndexChanged.connect(self._show_together)
-        part.limit.valueChanged.connect(self._show_together)
+        part.together.accept.clicked.connect(self._accept_together)
+        part.together.changed.connect(self._show_together)
         part.form.changed.connect(self._take_options)
         part.gallery.clicked.connect(lambda _=False: self._session.ask("gallery"))
         part.learn.clicked.connect(self._train)
@@ -294,8 +294,9 @@ class ReviewController(Topic, QObject):
             self._go(state.next_undecided())
         elif action in ("undo", "redo"):
             self._decide(state.undo if action == "undo" else state.redo, stay=True)
-        elif action in ("reject", "skip"):
-            self._decide_here(lambda: getattr(state, action)(now, rows), self._aimed)
+        elif action in _DISMISSED:
+            status = _DISMISSED[action]
+            self._decide_here(lambda: state.dismiss(status, now, rows), self._aimed)
         else:
             number = int(action[5:]) if action.startswith("pick ") else None
             self._decide_here(lambda: state.accept(number, now, rows), self._aimed)
@@ -321,7 +322,7 @@ class ReviewController(Topic, QObject):
         """Accept a word wherever it is suggested with at least a confidence."""
         state = self.state
         if state is not None:
-            rows = state.above(*self.part.together)
+            rows = state.above(*self.part.together.chosen)
             self._decide_here(lambda: state.accept_rows(rows), rows)
 
     def _accept_word(self, word_and_confidence: tuple[str, float]) -> None:
@@ -507,11 +508,11 @@ class ReviewController(Topic, QObject):
             else:
                 self._cropper.start(make)
 
-    def _show_together(self, _: object = None) -> None:
+    def _show_together(self) -> None:
         state, part = self.state, self.part
         if state is not None:
             part.show_words(state.words)
-            part.show_together(len(state.above(*part.together)))
+            part.show_together(len(state.above(*part.together.chosen)))
 
     # -- options ------------------------------------------------------------------------------
 

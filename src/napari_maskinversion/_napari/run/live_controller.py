@@ -16,8 +16,8 @@ from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
 from ..layers.overlays import COLOR
-from ..run_requests.preparing import make_request, record_of
-from ..session import ResultRecord, RunState, Session, Topic
+from ..run_requests.preparing import make_request
+from ..session import ResultRecord, Session, Topic
 from ..widgets.sections import Note, debouncer, pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
@@ -49,7 +49,6 @@ class LiveController(Topic, QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session = viewer, session
-        self._paused = False  # by a run
         self.part, self.results = LiveWidget(), LiveResults(session, self)
         self.worker = Worker("latest", "Live mode", parent=self)
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer)
@@ -73,7 +72,7 @@ class LiveController(Topic, QObject):
         self.after("layers edits settings scope vocabulary", self.later)
         self.after("layers", self._layers_changed)
         self.after("picks", self._picked)
-        self.after("run", self._run_changed)
+        self.after("running", self._run_changed)
         self.after("live", self.part.show_switch)
 
     def stop(self) -> None:
@@ -94,12 +93,11 @@ class LiveController(Topic, QObject):
         left = LATEST - 1000 * (now - self._since)
         self._timer.start(round(min(QUIET, max(0, left))))
 
-    def _run_changed(self, run: RunState) -> None:
+    def _run_changed(self, running: bool) -> None:
         """Wait until a run is over."""
-        before, self._paused = self._paused, run.running
-        if run.running and not before:
+        if running:
             self._pause()
-        elif before and not run.running and self.on:
+        elif self.on:
             self.part.line.say("")
             self.later()
 
@@ -209,7 +207,7 @@ class LiveController(Topic, QObject):
 
     def _answered(self, answer: LiveAnswer) -> None:
         if self.on:
-            count = len(answer.identities)
+            count = 0 if answer.record is None else len(answer.record.identities)
             self._session.settle("live")
             text = f"{count} region{'s' * (count != 1)} up to date" if count else "no regions yet"
             self.part.line.say(f"Live: {text}.")
@@ -247,12 +245,12 @@ class LiveResults(QObject):
 
     def show(self, answer: LiveAnswer) -> None:
         """Show new results, unless nothing has changed."""
-        session, request, results = self._session, answer.request, answer.results
-        if results is None:
+        session, record = self._session, answer.record
+        if record is None:
             session.forget_results()
             return
-        before = session.record
-        series = (*session.layers, request.input.picture)
+        before, results = session.record, record.results
+        series = (*session.layers, answer.picture)
         ours = before is not None and before is self._shown and series == self._series
         if before is not None and ours:  # what they were made with is kept with the run
             then = before.snapshot
@@ -260,26 +258,15 @@ class LiveResults(QObject):
             ours = ours and session.settings.same_embeddings(then.settings)
         if ours and not answer.inverted and self._same(results):
             return
-        snapshot = before.snapshot if ours and before is not None else session.snapshot()
-        # A region that was just drawn is what its user looks at, unless a review is open.
-        free = ours and before is not None and not session.review
-        row = _added(before.results, results) if free and before is not None else -1
+        row = -1
         if before is not None and not ours:  # the region selected stays selected
             row = _row_of(before.results, session.row, results)
-        self._series = series
-        self._shown = ResultRecord(
-            results=results,
-            snapshot=snapshot,
-            table=answer.table,
-            only=request.input.only,
-            finder=request.input.finder,
-            source=record_of(request, snapshot),
-            identities=answer.identities,
-            masks=answer.planes,
-            fingerprint=answer.pixels,
-            live=True,
-        )
-        session.show(self._shown)
+        elif before is not None:
+            record = record.changed(snapshot=before.snapshot)
+            # A region that was just drawn is what its user looks at, unless a review is open.
+            row = -1 if session.review else _added(before.results, results)
+        self._series, self._shown = series, record
+        session.show(record)
         if row >= 0:
             session.select(row, picked=False)
         self._rest.throttle()
