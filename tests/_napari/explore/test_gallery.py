@@ -12,7 +12,7 @@ from napari_maskinversion._napari.explore.gallery_model import SORTS, WallModel,
 from napari_maskinversion._napari.explore.region_sources import RegionTable
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.layers.layers import file_of
-from napari_maskinversion._napari.session import RegionPlace
+from napari_maskinversion._napari.session import RegionPlace, outdated
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch.decided import archive_file, decide_steps
 from napari_maskinversion.batch.opened import OpenProject
@@ -161,7 +161,7 @@ def changed(qtbot, panel, computed):  # noqa: F811
     gallery = opened(qtbot, panel.gallery, PROJECT)
     review(qtbot, panel)
     paint(panel.session.regions, 0, (20, 20, 40, 40))
-    qtbot.waitUntil(lambda: panel.session.outdated().startswith("1 region has"), timeout=WAIT)
+    qtbot.waitUntil(lambda: outdated(panel.session).startswith("1 region has"), timeout=WAIT)
     return gallery
 
 

@@ -13,7 +13,7 @@ from napari_maskinversion._napari.images import across
 from napari_maskinversion._napari.images.images_work import About
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
-from napari_maskinversion._napari.session import ManyImages
+from napari_maskinversion._napari.session import ManyImages, staleness
 from napari_maskinversion._napari.workers import driver
 from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.batch.decided import (
@@ -325,7 +325,7 @@ def test_nothing_is_accepted_in_all_images_while_the_reviewed_one_is_computed_ag
 def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, computed):
     review(qtbot, panel)
     panel.vocabulary.text.setPlainText("car\ndog\nhouse")
-    qtbot.waitUntil(lambda: panel.session.stale.words, timeout=WAIT)
+    qtbot.waitUntil(lambda: staleness(panel.session).words, timeout=WAIT)
     for word in ("car", "dog"):
         accept_all(qtbot, panel, word)  # at once: the words are not in project.yaml yet
         text = panel.foot.status.text()

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.layers.label_layers import layer_of_regions
+from napari_maskinversion._napari.layers.label_layers import layer_of_regions, why_no_layer
 from napari_maskinversion._napari.layers.tasks import identities
-from napari_maskinversion._napari.results.reopening import why_no_layer
 from napari_maskinversion._napari.run_requests.preparing import prepare
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.regions import Region
@@ -208,7 +207,6 @@ def test_it_is_said_why_there_is_no_layer_of_the_regions(number, place, shape, r
     said = why_no_layer([(place, region)], shape)
     assert reason in said
     assert bool(said) == bool(reason)
-    assert why_no_layer([], shape) == "the file does not hold them"
 
 
 def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_path):  # noqa: F811

@@ -7,6 +7,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.run import live_controller
+from napari_maskinversion._napari.session import staleness
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from tests.scenes import picture
 
@@ -186,7 +187,7 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
     go.set()
     settled(qtbot, live)
     assert shown(live) == [1, 2, 7]
-    assert [answer.results.ids for answer in said] == [[1, 2, 7]]
+    assert [answer.record.results.ids for answer in said] == [[1, 2, 7]]
     assert closed == [[1]]
     assert ended == []  # stopped on its way
 
@@ -237,7 +238,7 @@ def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
     settled(qtbot, live)
     assert shown(live) == [2]
     live.live.off()
-    assert not live.session.stale  # all of it counts already
+    assert not staleness(live.session)  # all of it counts already
 
 
 def test_an_answer_about_an_image_that_was_left_is_dropped(qtbot, live, monkeypatch):

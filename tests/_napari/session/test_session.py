@@ -15,6 +15,7 @@ from napari_maskinversion._napari.session import (
     Topic,
     next_step,
     session_of,
+    staleness,
 )
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
@@ -127,21 +128,21 @@ def test_an_answer_about_an_image_that_is_gone_warns_of_no_other_one(session, vi
 
 def test_changed_words_make_the_results_stale_and_the_old_words_fresh_again(session, ready):
     run(session)
-    assert not session.stale
+    assert not staleness(session)
     session.vocabulary = Vocabulary(("cat", "horse"))
-    assert session.stale.text == "words changed: update"
+    assert staleness(session).text == "words changed: update"
     assert next_step(session) is NextStep.UPDATE
     session.vocabulary = None  # half typed: nothing to update to
     assert next_step(session) is NextStep.CHOOSE_WORDS
     session.vocabulary = Vocabulary(("cat", "dog"), threshold=0.3, groups=("pets", "pets"))
-    assert not session.stale
+    assert not staleness(session)
 
 
 def test_changed_regions_and_settings_are_named(session, ready):
     run(session)
     session.changed_regions = frozenset({1, 2, 9})
     session.settings = session.settings.changed({"inversion.alpha": 5.0})
-    assert session.stale.text == "settings, 3 regions changed: update"
+    assert staleness(session).text == "settings, 3 regions changed: update"
     session.live = True
     assert next_step(session) is NextStep.REVIEW  # live mode updates by itself
 
@@ -153,7 +154,7 @@ def test_changed_regions_and_settings_are_named(session, ready):
 def test_settings_that_change_no_embedding_leave_the_results_fresh(session, ready, change):
     run(session)
     session.settings = session.settings.changed(change)
-    assert not session.stale
+    assert not staleness(session)
 
 
 def test_another_choice_of_regions_makes_the_results_stale_and_the_old_one_fresh_again(
@@ -161,17 +162,17 @@ def test_another_choice_of_regions_makes_the_results_stale_and_the_old_one_fresh
 ):
     run(session)
     session.scope = Scope(limited=True, ids="1, 2")
-    assert session.stale.text == "choice of regions changed: update"
+    assert staleness(session).text == "choice of regions changed: update"
     assert next_step(session) is NextStep.UPDATE
     session.scope = Scope(ids="1, 2", merge=True)  # typed, but all regions are chosen
-    assert not session.stale
+    assert not staleness(session)
     session.scope = Scope(planes="each")
-    assert session.stale.scope
+    assert staleness(session).scope
     session.scope = Scope(channels="displayed")
-    assert session.stale.text == "image changed: update"
+    assert staleness(session).text == "image changed: update"
     session.scope = Scope()
     session.others_picked = True  # in the layer, for a run of what is selected there
-    assert session.stale.text == "choice of regions changed: update"
+    assert staleness(session).text == "choice of regions changed: update"
 
 
 def test_the_choice_of_regions_comes_back_with_an_image_and_is_not_taken_to_another(session, ready):
@@ -182,7 +183,7 @@ def test_the_choice_of_regions_comes_back_with_an_image_and_is_not_taken_to_anot
     assert session.scope == Scope(channels="displayed")
     session.choose(image=image)
     assert session.scope == Scope(limited=True, ids="1, 2", channels="displayed")
-    assert not session.stale
+    assert not staleness(session)
 
 
 def test_what_has_changed_of_an_image_is_known_when_it_comes_back(session, ready):
@@ -190,11 +191,11 @@ def test_what_has_changed_of_an_image_is_known_when_it_comes_back(session, ready
     session.image_changed, session.changed_regions = True, frozenset({2})
     image, other, cells = session.image, ready.add(image=True), ready.add()
     session.choose(image=other, regions=cells)
-    assert not session.stale
+    assert not staleness(session)
     session.choose(image=image)
-    assert session.stale.text == "image, 1 region changed: update"
+    assert staleness(session).text == "image, 1 region changed: update"
     run(session)
-    assert not session.stale
+    assert not staleness(session)
 
 
 def test_after_cancel_the_next_step_is_the_rest(session, ready):

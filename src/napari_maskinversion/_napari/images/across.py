@@ -12,10 +12,11 @@ from typing import Any
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
+from ...base.progress_words import several
 from ...batch.exporting import FILES
 from ...review.decisions import Step
 from ...review.together import Decided, Verdict
-from ..session import ManyImages, Session
+from ..session import ManyImages, Session, staleness
 from ..widgets.dialogs import ask_where, may_replace
 from ..workers.driver import show
 from ..workers.model_store import ModelStore
@@ -41,10 +42,8 @@ class AcrossImages(QObject):
         self._last: Decided | None = None  # what *Undo* takes back
         self._then: Callable[[Any], None] = inform  # takes what the work has made
         self._waiting: Callable[[], None] | None = None  # for a review that is being opened
-        self.worker = Worker("single", "The work on all images", parent=self)
+        self.worker = Worker("single", "The work on all images", self._done, refuse, parent=self)
         self.worker.progressed.connect(self._progressed)
-        self.worker.done.connect(self._done)
-        self.worker.failed.connect(refuse)
         self.worker.ended.connect(self._ended)
         part = images.part
         part.suggest.clicked.connect(lambda _=False: self.suggest())
@@ -128,7 +127,7 @@ class AcrossImages(QObject):
         if project is None or not word:
             return
         here = self._open_here()
-        stale = session.stale.text if here else ""
+        stale = staleness(session).text if here else ""
         own: Step = ()
         if here and not stale:
             own = self._here(lambda: session.ask("accept word", (word, confidence)))
@@ -148,8 +147,8 @@ class AcrossImages(QObject):
         self._images.part.go_on()
         self._changed(accepted, here)
         text = (
-            f"Accepted as {accepted.word}: {_several(accepted.count, 'region')} of "
-            f"{_several(len(accepted.steps), 'image')}. Undo on this tab takes all of them back."
+            f"Accepted as {accepted.word}: {several(accepted.count, 'region')} of "
+            f"{several(len(accepted.steps), 'image')}. Undo on this tab takes all of them back."
             if accepted.count
             else f"Nothing is suggested as {accepted.word} so surely."
         )
@@ -173,7 +172,7 @@ class AcrossImages(QObject):
             whole = _with(others, here, own)
             whole = replace(whole, problems={**problems, **whole.problems})
             self._changed(whole, here, verdict)
-            done = f"{_several(whole.count, 'region')} of {_several(len(whole.steps), 'image')}"
+            done = f"{several(whole.count, 'region')} of {several(len(whole.steps), 'image')}"
             text = f"Decided: {done}." if whole.count else "Nothing is decided."
             (refuse if whole.problems else inform)(text + _left_out(whole))
 
@@ -208,9 +207,9 @@ class AcrossImages(QObject):
 
     def _taken_back(self, rest: Decided, own: Step, asked: object, taken: Decided) -> None:
         self._changed(taken, self._open_here(), asked)
-        text = f"Undecided again: {_several(taken.count + len(own), 'region')}."
+        text = f"Undecided again: {several(taken.count + len(own), 'region')}."
         if asked is not None:
-            text = f"As before: {_several(taken.count + len(own), 'region')}."
+            text = f"As before: {several(taken.count + len(own), 'region')}."
         left = set(taken.problems)
         if taken.stopped:
             left |= rest.steps.keys() - taken.steps.keys()
@@ -307,10 +306,6 @@ def _left_out(decided: Decided) -> str:
         return ""
     one, why = next(iter(decided.problems.items()))
     return f" {len(decided.problems):,} left out, such as {one}: {why.rstrip('.')}."
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _settled(images: Any, work: Callable[..., Any], *, computed: bool) -> Any:

@@ -62,9 +62,13 @@ class ImagesController(Topic, QObject):
         self._look_there = False  # at that place, since the user wants to see it
         self._reviewing = False  # the review goes on with the next image that has results
         self.keeper = Keeper(viewer, session, self)
-        self.finding = Worker("latest", "Opening the project", parent=self)
-        self.reader = Worker("latest", "Opening the image", parent=self)
-        self.ahead = Worker("latest", "Preparing the next image", parent=self)
+        self.finding = Worker("latest", "Opening the project", self._found, refuse, parent=self)
+        self.reader = Worker(
+            "latest", "Opening the image", self._show, self._unreadable, parent=self
+        )
+        self.ahead = Worker(
+            "latest", "Preparing the next image", self._prepared, self._not_prepared, parent=self
+        )
         self.lister = Worker("latest", "Listing images", parent=self)
         self.across = AcrossImages(self, session, store)
         self.elsewhere = Elsewhere(viewer, session, self)
@@ -80,12 +84,6 @@ class ImagesController(Topic, QObject):
         part.seen.connect(self._look_later.throttle)
         self.keeper.written.connect(self._written)
         self.keeper.refused.connect(self._stay)
-        self.finding.done.connect(self._found)
-        self.finding.failed.connect(refuse)
-        self.reader.done.connect(self._show)
-        self.reader.failed.connect(self._unreadable)
-        self.ahead.done.connect(self._prepared)
-        self.ahead.failed.connect(self._not_prepared)
         self.lister.progressed.connect(self._list)
         self.lister.ended.connect(self._list_on)
 

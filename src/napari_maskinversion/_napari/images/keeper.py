@@ -58,9 +58,7 @@ class Keeper(Topic, QObject):
             **dict.fromkeys((*EDITS, *MOVES), self._drawn_on),
         }
         self._events = LayerEvents(viewer, slots)
-        self.writing = Worker("queue", "Keeping the project", parent=self)
-        self.writing.done.connect(self._outcome)
-        self.writing.failed.connect(refuse)
+        self.writing = Worker("queue", "Keeping the project", self._outcome, refuse, parent=self)
         self.writing.ended.connect(self._all_written)
 
     # -- life ---------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from qtpy.QtWidgets import QFileDialog, QInputDialog
 
 from ...base.errors import InputError, ManyImagesError
 from ...base.identity import Position
+from ...base.progress_words import several
 from ...images.opening import georeference_of
 from ...regions.annotations.annotation import Annotation, Annotations, on_axes
 from ...regions.annotations.label_maps import read_names
@@ -46,9 +47,7 @@ class RegionsFileController(Topic, QObject):
     def __init__(self, viewer: Any, session: Session, part: InputWidget, parent: QObject) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._part = viewer, session, part
-        self.reading = Worker("latest", "Reading regions", parent=self)
-        self.reading.done.connect(self._show)
-        self.reading.failed.connect(refuse)
+        self.reading = Worker("latest", "Reading regions", self._show, refuse, parent=self)
 
     def bind(self) -> None:
         """Follow the session."""
@@ -283,8 +282,7 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
         return tuple(places)
 
     layer = layer_of(annotations, tuple(shape), key, path.stem)
-    count = len(annotations.items)
-    message = f"{count} region{'s' * (count != 1)} of {path.name}."
+    message = f"{several(len(annotations.items), 'region')} of {path.name}."
     if COVERED in layer[1]["metadata"]:
         message += " Some overlap: the smaller ones lie on top, and each is used whole."
     cut = replace(target.cut, index=tuple(index))

@@ -11,8 +11,9 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QWidget
 
 from ...base.identity import place_text
+from ...base.progress_words import several
 from ...language.labels.label import colors_of
-from ..session import ResultRecord, Session, Topic, same_run
+from ..session import ResultRecord, Session, Topic, changed_rows, same_run
 from ..widgets.sections import (
     HAS_REVIEW_KEYS,
     MARGINS,
@@ -130,7 +131,7 @@ class ResultsWidget(Topic, QWidget):
 
     def _mark_changed(self, _: object = None) -> None:
         """Grey the rows of what has changed since."""
-        self.model.refresh(changed=self._session.changed_rows)
+        self.model.refresh(changed=changed_rows(self._session))
 
     def _fill(self, before: Results | None, results: Results | None, row: int) -> None:
         # The order of rows may change: the last window's rows may come first.
@@ -218,9 +219,8 @@ class ResultsWidget(Topic, QWidget):
         ids = self.picked_ids()
         text = ", ".join(str(one) for one in ids)
         self._session.scope = replace(self._session.scope, limited=True, ids=text)
-        many = "s" * (len(ids) != 1)
         inform(
-            f"The next run uses {len(ids)} region{many} only, until you change that in "
+            f"The next run uses {several(len(ids), 'region')} only, until you change that in "
             "Settings > Regions and windows."
         )
 

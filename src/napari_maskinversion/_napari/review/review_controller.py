@@ -17,7 +17,17 @@ from ...review.together import Decided, Verdict
 from ..layers.layers import is_shapes
 from ..layers.overlays import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..session import ResultRecord, RunState, Snapshot, Topic, same_regions, same_run, session_of
+from ..session import (
+    ResultRecord,
+    RunState,
+    Snapshot,
+    Topic,
+    changed_rows,
+    outdated,
+    same_regions,
+    same_run,
+    session_of,
+)
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, report
@@ -57,8 +67,10 @@ class ReviewController(Topic, QObject):
         self._options, self._word = ReviewOptions(), ""
         self.learned: LearnDialog | None = None
         self._taught: ReviewState | None = None
-        self._training = Worker("latest", "Learning a classifier", parent=self)
-        self._cropper = Worker("latest", "The crop", parent=self)
+        self._training = Worker(
+            "latest", "Learning a classifier", self._trained, refuse, parent=self
+        )
+        self._cropper = Worker("latest", "The crop", self.part.crop.show_crop, parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
         self._waiting: Verdict | None = None  # for the review that is being opened
@@ -74,15 +86,12 @@ class ReviewController(Topic, QObject):
         part.form.changed.connect(self._take_options)
         part.gallery.clicked.connect(lambda _=False: self._session.ask("gallery"))
         part.learn.clicked.connect(self._train)
-        self._training.done.connect(self._trained)
-        self._training.failed.connect(refuse)
         part.save.clicked.connect(self._save)
         part.others.clicked.connect(self._use_others)
         keeper.ready.connect(self._ready)
         keeper.opened.connect(self._opened)
         keeper.closed.connect(self._closed)
         keeper.left.connect(self._left)
-        self._cropper.done.connect(part.crop.show_crop)
         keeper.refused.connect(self._cannot)
         keeper.opening_changed.connect(self._show_opening)
         self.keys.pressed.connect(self.act)
@@ -385,7 +394,7 @@ class ReviewController(Topic, QObject):
         state = self.state
         if state is None:
             return
-        if problem := self.keeper.why_not or self._session.outdated(rows):
+        if problem := self.keeper.why_not or outdated(self._session, rows):
             refuse(problem)
             return
         try:
@@ -480,7 +489,7 @@ class ReviewController(Topic, QObject):
             return
         target = self.keeper.target
         self.part.image.setText("" if target is None else f"Image: {target.image.name}")
-        outdated = state.row in self._session.changed_rows
+        outdated = state.row in changed_rows(self._session)
         self.part.show_region(state.place, state.choices, "outdated" if outdated else state.flag)
         self._show_crop(state)
         self._show_together()

@@ -63,8 +63,7 @@ class Changes(Topic, QObject):
         self._record: ResultRecord | None = None  # the last one
         self._watch = ImageWatch(viewer)
         self._watch.changed.connect(self._image_touched)
-        self.worker = Worker("latest", "Comparing with the results", parent=self)
-        self.worker.done.connect(self._compared)
+        self.worker = Worker("latest", "Comparing with the results", self._compared, parent=self)
         self.worker.ended.connect(partial(setattr, session, "comparing", False))
         self._pause = debouncer(self, _QUIET, self._start)
 

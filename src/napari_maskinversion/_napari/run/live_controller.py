@@ -13,6 +13,7 @@ from qtpy.QtCore import QObject, QSignalBlocker
 from qtpy.QtWidgets import QCheckBox
 
 from ...base.errors import InputError, MaskInversionError
+from ...base.progress_words import several
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
 from ..layers.overlays import COLOR
@@ -50,7 +51,7 @@ class LiveController(Topic, QObject):
         super().__init__(parent)
         self._viewer, self._session = viewer, session
         self.part, self.results = LiveWidget(), LiveResults(session, self)
-        self.worker = Worker("latest", "Live mode", parent=self)
+        self.worker = Worker("latest", "Live mode", self._answered, self._refuse, parent=self)
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer)
         self._watch.changed.connect(self.later)
         # Not superqt's debouncer: the wait becomes shorter while edits continue.
@@ -59,8 +60,6 @@ class LiveController(Topic, QObject):
         self.part.switch.toggled.connect(self._switched)
         self.worker.progressed.connect(self._progressed)
         self.worker.ended.connect(partial(self._mark, frozenset()))
-        self.worker.done.connect(self._answered)
-        self.worker.failed.connect(self._refuse)
 
     @property
     def on(self) -> bool:
@@ -209,7 +208,7 @@ class LiveController(Topic, QObject):
         if self.on:
             count = 0 if answer.record is None else len(answer.record.identities)
             self._session.settle("live")
-            text = f"{count} region{'s' * (count != 1)} up to date" if count else "no regions yet"
+            text = f"{several(count, 'region')} up to date" if count else "no regions yet"
             self.part.line.say(f"Live: {text}.")
             self.results.show(answer)
 

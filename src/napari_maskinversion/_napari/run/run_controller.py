@@ -38,10 +38,8 @@ class RunController(Topic, QObject):
         self._finder: PlaneFinder | None = None  # while heatmaps are shown as they form
         self._noted: set[str] = set()  # models whose flags were explained
         kept = "The regions finished before are kept."
-        self.worker = Worker("single", "The run", kept=kept, parent=self)
+        self.worker = Worker("single", "The run", self._done, refuse, kept=kept, parent=self)
         self.worker.progressed.connect(self._progressed)
-        self.worker.done.connect(self._done)
-        self.worker.failed.connect(refuse)
         self.worker.ended.connect(self._ended)
 
     def bind(self) -> None:

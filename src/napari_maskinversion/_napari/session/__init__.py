@@ -1,6 +1,6 @@
 """The one observable state of the panel, and what follows it. Knows no Qt."""
 
-from .next_step import NextStep, next_step
+from .next_step import NextStep, changed_rows, next_step, outdated, staleness
 from .records import (
     NOTHING,
     ResultRecord,
@@ -11,8 +11,8 @@ from .records import (
     same_run,
 )
 from .session import SWITCH, Session, session_of
+from .state import Download, ManyImages, Phase, ProjectState, RegionPlace, RunState
 from .topic import Topic
-from .values import Download, ManyImages, Phase, ProjectState, RegionPlace, RunState
 
 __all__ = [
     "NOTHING",
@@ -30,8 +30,11 @@ __all__ = [
     "Snapshot",
     "Staleness",
     "Topic",
+    "changed_rows",
     "next_step",
+    "outdated",
     "same_regions",
     "same_run",
     "session_of",
+    "staleness",
 ]

@@ -18,11 +18,12 @@ def among(layer: Any, layers: Iterable[Any]) -> bool:
 class Choice:
     """The layers of the viewer: whose they are, and which of them the user has chosen.
 
-    It returns what is to be chosen; the session holds that. All references to layers are weak.
+    It returns what is to be chosen; the session holds that. All references to layers are weak, also
+    those of the results that come back with them.
     """
 
-    def __init__(self, records: KeptRecords) -> None:
-        self._records = records
+    def __init__(self) -> None:
+        self.records = KeptRecords()
         self.by_user: set[str] = set()  # "image", "regions": others that are added change nothing
         self.is_kept = False  # layers are added for the user
         self.added: Callable[[], Any] = NOTHING  # the last one, while another one stayed chosen
@@ -134,7 +135,7 @@ class Choice:
     def _regions_of(self, image: Any) -> Any:
         """Return the last layer with results on an image, else the last one made for it, ..."""
         there = self.regions
-        computed = self._records.regions_of(image)
+        computed = self.records.regions_of(image)
         made = [layer for layer in self._made if self.is_made_for(layer, [image])]
         free = [layer for layer in there if self._may_lie_on(layer, image)]
         return next((one for one in reversed(free + made + computed) if among(one, there)), None)

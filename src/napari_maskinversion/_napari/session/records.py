@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...base.identity import Position
+from ...base.progress_words import several
 from ...results.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Staleness:
                 ("words", self.words),
                 ("settings", self.settings),
                 ("choice of regions", self.scope),
-                (f"{self.regions:,} region{'s' * (self.regions != 1)}", self.regions > 0),
+                (several(self.regions, "region"), self.regions > 0),
             )
             if changed
         ]
@@ -142,49 +143,47 @@ _NO_LAYER: Final = _NoLayer()
 
 
 class KeptRecords:
-    """The records of all layers: choosing an image again brings its results back."""
+    """The records of all layers, by plane: choosing an image again brings its results back."""
 
     def __init__(self) -> None:
-        # By image, then by regions layer.
+        # By image, then by regions layer; of each plane the last one, and the last of all at last.
         self._records: weakref.WeakKeyDictionary[
-            Any, weakref.WeakKeyDictionary[Any, ResultRecord]
+            Any, weakref.WeakKeyDictionary[Any, dict[tuple[int, ...] | None, ResultRecord]]
         ] = weakref.WeakKeyDictionary()
-        # Of each regions layer those of single planes, which come back with their plane.
-        self._planes: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], ResultRecord]] = (
-            weakref.WeakKeyDictionary()
-        )
 
     def keep(self, record: ResultRecord) -> None:
-        """Keep a record for its layers."""
+        """Keep a record for its layers, unless they were removed meanwhile."""
         image, regions = record.snapshot.image, record.snapshot.regions
         if image is None or (regions is None and record.snapshot.has_regions):
-            return  # removed meanwhile
-        kept = self._records.setdefault(image, weakref.WeakKeyDictionary())
-        kept[_NO_LAYER if regions is None else regions] = record
-        if regions is not None and record.plane is not None:
-            self._planes.setdefault(regions, {})[indices(record.plane)] = record
+            return
+        by_regions = self._records.setdefault(image, weakref.WeakKeyDictionary())
+        planes = by_regions.setdefault(regions or _NO_LAYER, {})
+        planes.pop(_plane(record), None)
+        planes[_plane(record)] = record
 
     def of(self, image: Any, regions: Any) -> ResultRecord | None:
         """Return the last record of an image and a regions layer, or without one."""
-        kept = self._records.get(image) if image is not None else None
-        return None if kept is None else kept.get(_NO_LAYER if regions is None else regions)
+        return next(reversed(self._planes(image, regions).values()), None)
+
+    def at(self, image: Any, regions: Any, plane: Position) -> ResultRecord | None:
+        """Return the record of a plane."""
+        return self._planes(image, regions).get(indices(plane))
 
     def regions_of(self, image: Any) -> list[Any]:
         """Return the regions layers that have records on an image."""
         return [] if image is None else list(self._records.get(image, ()))
 
-    def at(self, regions: Any, plane: Position) -> ResultRecord | None:
-        """Return the record of a plane."""
-        kept = None if regions is None else self._planes.get(regions)
-        return None if kept is None else kept.get(indices(plane))
-
     def forget(self, record: ResultRecord) -> None:
-        """Drop the record of its layers."""
-        image, regions = record.snapshot.image, record.snapshot.regions
-        if regions is not None and record.plane is not None:
-            self._planes.get(regions, {}).pop(indices(record.plane), None)
-        if image is not None and image in self._records:
-            self._records[image].pop(_NO_LAYER if regions is None else regions, None)
+        """Drop a record."""
+        self._planes(record.snapshot.image, record.snapshot.regions).pop(_plane(record), None)
+
+    def _planes(self, image: Any, regions: Any) -> dict[tuple[int, ...] | None, ResultRecord]:
+        by_regions = None if image is None else self._records.get(image)
+        return {} if by_regions is None else by_regions.get(regions or _NO_LAYER, {})
+
+
+def _plane(record: ResultRecord) -> tuple[int, ...] | None:
+    return None if record.plane is None else indices(record.plane)
 
 
 def same_run(one: ResultRecord | None, other: ResultRecord | None) -> bool:

@@ -7,42 +7,24 @@ whether they still count. Touch a session on the GUI thread only.
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from psygnal import EventedModel
 from pydantic import ConfigDict, PrivateAttr, computed_field
 
 from ...base.errors import ConfigError
-from ...base.identity import Position, RegionKey, place_text
-from ...results.settings import RunSettings
+from ...base.identity import Position, place_text
 from .choice import Choice, among
 from .records import (
-    NOTHING,
-    KeptRecords,
     ResultRecord,
-    Scope,
     Snapshot,
-    Staleness,
     indices,
     reference,
     same_run,
-    words_of,
 )
-from .values import (
-    Ask,
-    Asked,
-    Download,
-    ManyImages,
-    Notice,
-    ProjectState,
-    RegionPlace,
-    RunState,
-    Severity,
-)
+from .state import Ask, Asked, Notice, RegionPlace, RunState, Severity, State
 
 if TYPE_CHECKING:
     from ...language.labels.vocabulary import Vocabulary
@@ -72,12 +54,10 @@ def session_of(viewer: Any) -> Session:
     return session
 
 
-class Session(EventedModel):
+class Session(State):
     """What the user sees and has chosen. One for each viewer; see `session_of`."""
 
     model_config = ConfigDict(  # type: ignore[typeddict-unknown-key]  # psygnal has more keys
-        arbitrary_types_allowed=True,
-        extra="forbid",
         allow_property_setters=True,
         field_dependencies={
             "image": ["image_ref"],
@@ -87,84 +67,12 @@ class Session(EventedModel):
         },
     )
 
-    image_ref: Any = NOTHING
-    regions_ref: Any = NOTHING
-    region_count: int | None = None  # Regions of the next run; None where they are not counted
-    plane: Any = None  # Position of the image's plane in view; None without an image
-    # Count changes of the regions or of the plane shown, and of the selection in the layer
-    edits: int = 0
-    picks: int = 0
-    settings: RunSettings = RunSettings()  # Model, method, windows, limits
-    settings_problem: str = ""  # Why what was chosen last cannot be used
-    scope: Scope = Scope()
-    outlined: bool = False  # Show the window of the selected region, and heatmaps while they form
-    forming: bool = False
-    features: bool = False  # Keep suggestions and decisions in the features of the regions' layer
-    # The words; None without any, or while `words_problem` says why they cannot be used
-    vocabulary: Any = None
-    words_problem: str = ""
-    # The caption bank of the next run; ``captions_problem`` says why it cannot be used
-    captions: Any = None
-    captions_problem: str = ""
-    run: RunState = RunState()
-    record: Any = None  # The results shown: always those of the chosen layers
-    row: int = -1  # The selected region, as a row of the results; -1 for none
-    rows: tuple[int, ...] = ()  # All rows that are selected, in order; who sets them, selects them
-    # Regions of other images that are selected together with `rows`, on the map or in the gallery
-    marked: tuple[RegionPlace, ...] = ()
-    mapped: Any = None  # Results on the map of embeddings, and their places (N, 2) on it
-    picked: bool = False  # Whether the user selected it; otherwise the view stays where it is
-    place: int = -1  # The row at which the next review goes on; -1 for the first one in order
-    review: Any = None  # The review that is open, and what one can be opened of; set by the review
-    reviewable: Any = None
-    reviewing: bool = False  # Whether keys decide everywhere in the window; set by the review
-    # Whether a review is being opened, or will be if there are decisions: none can be made about
-    # the image yet, and its decisions may be locked; set by the review
-    review_opening: bool = False
-    # Regions of the results that have a decision, and a count of changes of decisions and of
-    # suggestions learned from them; set by the review
-    decided: int = 0
-    decisions: int = 0
-    # Regions that were changed, added or removed since the results were made
-    changed_regions: frozenset[Any] = frozenset()
-    computing: frozenset[Any] = frozenset()  # Regions that live mode computes
-    # Whether the image, as it is displayed, has changed since then; and whether its pixels have
-    image_changed: bool = False
-    pixels_changed: bool = False
-    comparing: bool = False  # Whether something was edited, and is still to be compared
-    # Whether other regions are selected than those that a limited run had
-    others_picked: bool = False
-    tab: str = ""  # The tab in view
-    live: bool = False  # Whether results follow every change
-    georeferenced: bool = False  # Whether the file of the image has map coordinates
-    doubt: Any = None  # When a model was found not to know the image; see `image_unknown`
-    looked_at: Any = None  # The last image that was looked at, and a line; see `image_note`
-    download: Download | None = None  # The download of a model that goes on
-    project: ProjectState | None = None  # The images that are worked through, one after the other
-    library: Any = None  # The open `Library` of regions of many images; None without one
-    library_changes: int = 0  # Counts what this panel changed in it
-    many: ManyImages | None = None  # The work on several images of the project that goes on
-    notice: Notice | None = None  # What the status line says
-    asked: Asked | None = None  # What a part of the panel asks of another at this moment
-
-    _thread: int = PrivateAttr(default_factory=threading.get_ident)
-    # Records of all layers, and what had changed since then when others took their place, by run.
-    _kept: KeptRecords = PrivateAttr(default_factory=KeptRecords)
+    _choice: Choice = PrivateAttr(default_factory=Choice)
+    # What had changed since then when other results took their place, by the run's snapshot; and
+    # the row that was selected.
     _changes: weakref.WeakKeyDictionary[Snapshot, dict[str, Any]] = PrivateAttr(
         default_factory=weakref.WeakKeyDictionary
     )
-    _choice: Choice = PrivateAttr()
-
-    def model_post_init(self, context: Any) -> None:
-        """Begin without layers."""
-        super().model_post_init(context)
-        self._choice = Choice(self._kept)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Qt would crash later, and far from the cause.
-        if not name.startswith("_") and threading.get_ident() != self._thread:
-            raise RuntimeError(f"Session.{name} was set outside the GUI thread.")
-        super().__setattr__(name, value)
 
     # -- layers -------------------------------------------------------------------------------
 
@@ -267,7 +175,7 @@ class Session(EventedModel):
         self._choice.own(image, regions)
         if image is self.image and regions is self.regions:
             return
-        record = self._kept.of(image, regions)
+        record = self._choice.records.of(image, regions)
         changes: dict[str, Any] = {"layers": (image, regions)}
         if record is not None:
             changes["scope"] = record.snapshot.scope
@@ -347,7 +255,7 @@ class Session(EventedModel):
         chosen when others are added.
         """
         image, regions = record.snapshot.image, record.snapshot.regions
-        self._kept.keep(record)
+        self._choice.records.keep(record)
         others = record.snapshot.has_regions and self.regions is not None
         if self.image is not None and (
             image is not self.image or (others and regions is not self.regions)
@@ -391,11 +299,10 @@ class Session(EventedModel):
     def turn_to(self, plane: Position | None) -> None:
         """Take another plane of the image into view; results that it has come back."""
         self.plane = plane
-        record = None
-        if self.elsewhere and plane is not None:
-            record = self._kept.at(self.regions, plane)
-        if record is not None and record.snapshot.image is self.image and not self.run.running:
-            self.show(record)
+        if self.elsewhere and plane is not None and not self.running:
+            record = self._choice.records.at(self.image, self.regions, plane)
+            if record is not None:
+                self.show(record)
 
     @property
     def elsewhere(self) -> str:
@@ -409,7 +316,7 @@ class Session(EventedModel):
     def forget_results(self) -> None:
         """Drop the results shown."""
         if self.record is not None:
-            self._kept.forget(self.record)
+            self._choice.records.forget(self.record)
             self._together = self._showing(None)
 
     def _showing(self, record: ResultRecord | None) -> dict[str, Any]:
@@ -450,49 +357,6 @@ class Session(EventedModel):
     def missing(self) -> int:
         """Regions of the run shown that have no results: it was cancelled, or broke off."""
         return self.total - len(self.results or ())
-
-    @property
-    def stale(self) -> Staleness:
-        """What has changed since the results shown were made; in live mode nothing, for long."""
-        record: ResultRecord | None = self.record
-        if record is None:
-            return Staleness()
-        then, scope = record.results.info.vocabulary, record.snapshot.scope
-        return Staleness(
-            words=self.vocabulary is not None and words_of(then) != words_of(self.vocabulary),
-            settings=not self.settings.same_embeddings(record.snapshot.settings),
-            image=self.image_changed
-            or not (record.reopened or self.scope.channels == scope.channels),
-            scope=self.scope.chosen != scope.chosen or self.others_picked,
-            regions=len(self.changed_regions),
-        )
-
-    @property
-    def changed_rows(self) -> frozenset[int]:
-        """Rows of regions that were changed or removed since, or are computed; maybe all."""
-        every, keys = self.image_changed, self.changed_regions | self.computing
-        regions = enumerate(() if self.results is None else self.results.regions)
-        return frozenset(
-            row for row, one in regions if every or RegionKey(one.id, one.position) in keys
-        )
-
-    def outdated(self, rows: Collection[int] | None = None) -> str:
-        """Why results, or rows of them, can be neither exported nor decided; "" if they can.
-
-        They can while only the image's contrast or colours have changed.
-        """
-        regions = () if self.results is None else self.results.regions
-        about = regions if rows is None else [regions[row] for row in rows]
-        changed = [RegionKey(one.id, one.position) in self.changed_regions for one in about]
-        since = "since these suggestions were made. Press Update, or undo the change."
-        if about and self.pixels_changed:
-            return f"The image has changed {since}"
-        if any(changed):
-            what = "regions have" if sum(changed) > 1 else "region has"
-            return f"{sum(changed):,} {what} changed {since}"
-        if about and self.comparing:
-            return "Looking whether image and regions have changed; try again in a moment."
-        return ""
 
     def say(self, text: str, severity: Severity = "info", action: str = "") -> None:
         """Show a message in the status line; "" clears it."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from .session import Session
-from .values import Ask, Asked
+from .state import Ask, Asked
 
 
 class Topic:

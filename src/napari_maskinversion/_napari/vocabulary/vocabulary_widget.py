@@ -21,6 +21,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError
+from ...base.progress_words import several
 from ...language.labels.files import LabelFile
 from ...language.labels.label import Label, clashes, parse_text, to_text, word_lists
 from ...language.labels.learned import Learned, learned_of, read_head
@@ -72,7 +73,7 @@ class TypedLabels:
             return self.problem
         if not count:
             return "no words yet"
-        message = f"{count:,} word{'s' * (count != 1)}"
+        message = several(count, "word")
         if self.repeated:
             message += f", {self.repeated:,} repeated"
         return message + (": every region gets it" if count == 1 else "")
@@ -133,7 +134,7 @@ class VocabularyWidget(Topic, QWidget):
         self.threshold.setEnabled(False)
         self.uncertainty = UncertaintyWidget()
         self._pause = debouncer(self, _PAUSE, self._count_in_worker)
-        self._counting = Worker("latest", "Counting the words", parent=self)
+        self._counting = Worker("latest", "Counting the words", self._show_count, parent=self)
         buttons = line(self.presets, self.load, self.save, self.edit, shares=(1, 1, 1, 1))
         stack(self, form([self.text, self.count, buttons]))
         prompts = self.templates_widget
@@ -150,7 +151,6 @@ class VocabularyWidget(Topic, QWidget):
         self.marked.connect(self._tell)
         self.text.textChanged.connect(self._text_changed)
         self.text.blockCountChanged.connect(self._fit)
-        self._counting.done.connect(self._show_count)
         self.files.loaded.connect(self.take)
         self._text_changed()
         self._fit()
