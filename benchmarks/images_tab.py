@@ -108,7 +108,7 @@ def work_through(folder: Path, count: int, pause: float) -> dict[str, Any]:
         if number == count - 1:
             break
         state, name = panel.review.state, session.project.current
-        prepared.append(bool(panel.images._ready))
+        prepared.append(bool(panel.images.ahead._kept))
         keys, clock, thread = hands.keys, time.monotonic(), time.thread_time()
         hands.press("Return", ctrl=True)  # Next image
         hands.wait(lambda before=name: session.project.current != before)

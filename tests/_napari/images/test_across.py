@@ -202,7 +202,7 @@ def test_accepting_in_all_images_waits_for_the_review_that_is_being_opened(
     qtbot, panel, accepting, slow_review
 ):
     word = accepting.together.chosen[0]
-    assert not accepting.accept.isEnabled()
+    assert not accepting.together.accept.isEnabled()
     slow_review.set()
     settled(qtbot, panel)
     text = panel.foot.status.text()
@@ -287,7 +287,7 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
 
     monkeypatch.setattr(across, "accept_work", slow)
     open_project(qtbot, panel, project)
-    panel.images.forget_ahead()
+    panel.images.ahead.forget()
     panel.images.part.together.accept.click()
     assert panel.session.many is not None
     panel.open_images([other])

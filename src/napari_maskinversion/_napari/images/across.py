@@ -94,7 +94,7 @@ class AcrossImages(QObject):
             refuse("Choose words first; they are used for all images.", "words")
             return
         self._images.keeper.use_words()
-        self._images.forget_ahead()  # it would compute one of them, too
+        self._images.ahead.forget()  # it would compute one of them, too
         work = partial(suggest_work, device=self._session.settings.device, store=self._store)
         self._begin(work, self._suggested)
 
@@ -310,7 +310,7 @@ def _left_out(decided: Decided) -> str:
 
 def _settled(images: Any, work: Callable[..., Any], *, computed: bool) -> Any:
     """Wait until the project, and what is being computed, is on the disk; then work on that."""
-    while not (images.keeper.writing.idle and (images.ahead.idle or not computed)):
+    while not (images.keeper.writing.idle and (images.ahead.worker.idle or not computed)):
         time.sleep(0.01)
         show(ManyImages("Starting ..."))
     return work(images.project)

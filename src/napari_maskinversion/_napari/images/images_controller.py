@@ -24,9 +24,10 @@ from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 from .across import AcrossImages
+from .ahead import Ahead
 from .elsewhere import Elsewhere
 from .images_widget import ImagesWidget
-from .images_work import About, ahead_work, list_work, open_image_work
+from .images_work import About, list_work, open_image_work
 from .keeper import Keeper
 from .project_disk import Edits, ProjectDisk, Written, defaults
 from .project_files import OpenedPlace, new_project, open_place
@@ -57,8 +58,6 @@ class ImagesController(Topic, QObject):
         self._opened: OpenedPlace | None = None  # its note is said with its first image
         self._new: Sequence[Any] = ()  # images of the folder that the project lacks
         self._place: Place | None = None  # where to go on, once the image is shown
-        self._ready: OpenedImage | None = None  # the image that will probably follow
-        self._preparing = ""  # the image that is being prepared
         self._look_there = False  # at that place, since the user wants to see it
         self._reviewing = False  # the review goes on with the next image that has results
         self.keeper = Keeper(viewer, session, self)
@@ -66,9 +65,7 @@ class ImagesController(Topic, QObject):
         self.reader = Worker(
             "latest", "Opening the image", self._show, self._unreadable, parent=self
         )
-        self.ahead = Worker(
-            "latest", "Preparing the next image", self._prepared, self._not_prepared, parent=self
-        )
+        self.ahead = Ahead(self.keeper, session, store, self)
         self.lister = Worker("latest", "Listing images", parent=self)
         self.across = AcrossImages(self, session, store)
         self.elsewhere = Elsewhere(viewer, session, self)
@@ -84,6 +81,8 @@ class ImagesController(Topic, QObject):
         part.seen.connect(self._look_later.throttle)
         self.keeper.written.connect(self._written)
         self.keeper.refused.connect(self._stay)
+        self.ahead.late.connect(self._take_results)
+        self.ahead.ready.connect(lambda image: part.model.set_summary(image.name, image.summary))
         self.lister.progressed.connect(self._list)
         self.lister.ended.connect(self._list_on)
 
@@ -115,7 +114,7 @@ class ImagesController(Topic, QObject):
         self.across.stop()
         self.elsewhere.stop()
         self._stay()  # what was being read is not shown
-        self.forget_ahead()
+        self.ahead.forget()
 
     def flush(self) -> None:
         """Begin to write all that is not on the disk yet."""
@@ -189,7 +188,7 @@ class ImagesController(Topic, QObject):
         self.keeper.forget()
         if before is not None:
             before.remove()
-        self.forget_ahead()
+        self.ahead.forget()
         self.lister.drop()
         self.part.model.forget()
         project = opened.project
@@ -288,12 +287,11 @@ class ImagesController(Topic, QObject):
             self._session.project = replace(state, opening="")
 
     def _enter(self, name: str) -> None:
-        ready, project = self._ready, self.project
+        project = self.project
         if project is None or name not in project.by_name:
             return
-        if ready is not None and ready.name == name:
-            self._ready = None
-            self._show(ready)
+        if (prepared := self.ahead.take(name)) is not None:
+            self._show(prepared)
         else:
             self.reader.start(partial(open_image_work, project, name))
 
@@ -327,7 +325,7 @@ class ImagesController(Topic, QObject):
             self._session.say(note, action="add images" if self._new else "")
         self._go_on(opened)
         self.keeper.save_soon("place")
-        self._prepare()
+        self.ahead.prepare()
 
     def _go_on(self, opened: OpenedImage) -> None:
         """Go on at the region where the user was, and with the review."""
@@ -357,7 +355,7 @@ class ImagesController(Topic, QObject):
         self.part.model.set_summary(name, Summary(problem=reason))
         self._session.project = replace(state, current=name, opening="")
         refuse(f"{reason} The other images can be opened.")
-        self._prepare()
+        self.ahead.prepare()
 
     def _bring_words(self, opened: OpenedImage) -> None:
         """Show the words of a file of regions, where the project has none of its own."""
@@ -375,50 +373,6 @@ class ImagesController(Topic, QObject):
         edits = self.keeper.edits
         if edits is not None and not edits.has_words:
             edits.words, edits.of_regions = self._session.vocabulary, True
-
-    # -- the next image -----------------------------------------------------------------------
-
-    def _prepare(self) -> None:
-        """Compute and read the image that will probably follow, in a worker."""
-        state, project = self._session.project, self.project
-        if state is None or project is None:
-            return
-        following = state.next_open or state.beside(1)
-        if self._ready is not None and self._ready.name != following:
-            self._ready = None
-        if not following or self._ready is not None or following == state.current:
-            return
-        if self.ahead.busy and self._preparing in (following, state.current):
-            return  # the one that is shown comes first, and calls this again
-        self._preparing = following
-        settings, computed = self._session.settings, self._session.many is None
-        work = partial(ahead_work, project, following, settings.device, self._store)
-        self.ahead.start(partial(work, computed=computed))
-
-    def forget_ahead(self, name: str = "") -> None:
-        """Forget what was prepared of an image, or of whatever image."""
-        if self._ready is not None and name in ("", self._ready.name):
-            self._ready = None
-        if name in ("", self._preparing):
-            self.ahead.drop()
-            self._preparing = ""
-
-    def _prepared(self, opened: OpenedImage) -> None:
-        state = self._session.project
-        if state is None or self._preparing != opened.name:
-            return
-        if opened.name == state.current:
-            self._take_results(opened)
-            self._prepare()
-        else:
-            self._ready = opened
-            self.part.model.set_summary(opened.name, opened.summary)
-
-    def _not_prepared(self, _: str) -> None:
-        """Say nothing: it is told when the user goes there."""
-        state = self._session.project
-        if state is not None and self._preparing == state.current:
-            self._prepare()
 
     def _take_results(self, opened: OpenedImage) -> None:
         """Show results that were computed while their image was shown already."""
@@ -470,7 +424,7 @@ class ImagesController(Topic, QObject):
         if names != state.done:
             self._session.project = replace(state, done=names)
             self.keeper.writing.start(partial(disk.set_states, dict(done)))
-            self._prepare()
+            self.ahead.prepare()
 
     def _written(self, written: Any) -> None:
         state, model = self._session.project, self.part.model
@@ -480,7 +434,7 @@ class ImagesController(Topic, QObject):
         if written.listed:
             names = tuple(written.project.by_name)
             self._session.project = replace(state, names=names, done=written.project.done)
-            self._prepare()
+            self.ahead.prepare()
         if written.regions is not None:
             is_done = written.image in written.project.done
             if not is_done and written.image in state.done:  # with regions to decide about
@@ -488,12 +442,12 @@ class ImagesController(Topic, QObject):
             if here and self._session.results is None:
                 model.set_summary(written.image, Summary(regions=len(written.regions)))
         if written.image and not here:
-            self.forget_ahead(written.image)
+            self.ahead.forget(written.image)
             model.drop_summary(written.image)
             self._look_later.throttle()
         if written.words:  # what was prepared has other words
-            self.forget_ahead()
-            self._prepare()
+            self.ahead.forget()
+            self.ahead.prepare()
 
     # -- what is shown ------------------------------------------------------------------------
 
@@ -536,13 +490,11 @@ class ImagesController(Topic, QObject):
         """Take note that another image was computed."""
         self._session.library_changes += self._session.library is not None
         self.part.model.drop_summary(name)
-        if self._ready is not None and self._ready.name == name:
-            self._ready = None
+        self.ahead.take(name)
         self._look_later.throttle()
         state, project = self._session.project, self.project
         if state is not None and project is not None and name == state.current:
-            self._preparing = name
-            self.ahead.start(partial(open_image_work, project, name))
+            self.ahead.read_again(project, name)
 
     def decided(self, name: str, summary: Summary) -> None:
         """Take note how far another image is decided."""
@@ -554,9 +506,9 @@ class ImagesController(Topic, QObject):
         for name in self.part.model.names:
             if self.shown is None or name != self.shown.name:
                 self.part.model.drop_summary(name)
-                self.forget_ahead(name)
+                self.ahead.forget(name)
         self._look_later.throttle()
-        self._prepare()
+        self.ahead.prepare()
 
 
 def _name_in(project: OpenProject, image: str) -> str:
