@@ -174,7 +174,8 @@ class ImageWatch:
         self._all = False  # image layers are watched, also those to come
         self._kept: tuple[Picture, Any, ViewPoint, str] | None = None
         listed = dict.fromkeys(("inserted", "removed", "reordered"), self._listed)
-        self._events = LayerEvents(viewer, dict.fromkeys(_LOOKS, self._looks_changed) | listed)
+        looks = dict.fromkeys(_LOOKS, self._looks_changed)
+        self._events = LayerEvents(viewer, {**looks, **listed})
 
     def picture(self, image: Any, channels: str) -> Picture | None:
         """Return the copy if it shows this image as it is displayed now."""

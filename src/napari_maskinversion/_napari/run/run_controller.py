@@ -79,18 +79,17 @@ class RunController(Topic, QObject):
             self._session.run = replace(self._session.run, phase="stopping")
 
     def _progressed(self, update: Update) -> None:
-        session, snapshot = self._session, self._session.run.snapshot
-        state = {"text": update.text, "fraction": update.fraction or 0.0, "note": update.note}
-        if isinstance(update, RunUpdate):
-            state |= {"done": update.done, "total": update.total}
-            if update.record is not None:
-                session.show(update.record)
-        session.run = replace(session.run, **state)
-        forming = getattr(update, "forming", None)
-        if forming is None or self._finder is None or snapshot is None:
+        session, fraction = self._session, update.fraction or 0.0
+        run = replace(session.run, text=update.text, fraction=fraction, note=update.note)
+        if not isinstance(update, RunUpdate):  # before the run itself
+            session.run = run
             return
-        if snapshot.image is session.image:
-            self._canvas.show_forming(forming, snapshot.image, self._finder)
+        if update.record is not None:
+            session.show(update.record)
+        session.run = replace(run, done=update.done, total=update.total)
+        forming, image = update.forming, run.snapshot.image
+        if forming is not None and self._finder is not None and image is session.image:
+            self._canvas.show_forming(forming, image, self._finder)
 
     def _done(self, record: ResultRecord) -> None:
         self._session.show(record)
