@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,8 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     session.live = False
     if layer is not None:
         session.choose(image=reopened.image, regions=layer)
+        if len({region.position for region in results.regions}) > 1:
+            session.scope = replace(session.scope, planes="each")
     record = stored_record(
         session.snapshot(),
         reopened.image,

@@ -87,9 +87,9 @@ class RunController(Topic, QObject):
         if update.record is not None:
             session.show(update.record)
         session.run = replace(run, done=update.done, total=update.total)
-        forming, image = update.forming, run.snapshot.image
-        if forming is not None and self._finder is not None and image is session.image:
-            self._canvas.show_forming(forming, image, self._finder)
+        image = None if run.snapshot is None else run.snapshot.image
+        if update.forming is not None and self._finder is not None and image is session.image:
+            self._canvas.show_forming(update.forming, image, self._finder)
 
     def _done(self, record: ResultRecord) -> None:
         self._session.show(record)
