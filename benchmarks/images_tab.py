@@ -88,7 +88,7 @@ def work_through(folder: Path, count: int, pause: float) -> dict[str, Any]:
     hands, session = Hands(viewer, panel), panel.session
     hands.rest(2)
     viewer.window._qt_window.activateWindow()
-    panel.open_images([folder])  # dropped on the panel
+    panel.session.ask("open images", [folder])  # dropped on the panel
     hands.wait(lambda: panel.images.shown is not None)
     panel.vocabulary.text.setPlainText(WORDS)
     hands.rest(1)

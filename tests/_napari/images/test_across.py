@@ -226,7 +226,7 @@ def test_what_waits_for_a_review_does_not_reach_another_project(
 ):
     other = tmp_path_factory.mktemp("other")
     shutil.copytree(computed, other, dirs_exist_ok=True)
-    panel.open_images([other])
+    panel.session.ask("open images", [other])
     qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)
     slow_review.set()
     qtbot.waitUntil(lambda: not panel.session.review_opening, timeout=WAIT)
@@ -290,7 +290,7 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
     panel.images.ahead.forget()
     panel.images.part.together.accept.click()
     assert panel.session.many is not None
-    panel.open_images([other])
+    panel.session.ask("open images", [other])
     qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)
     assert panel.session.many is None
     went_on.wait(1)

@@ -208,7 +208,7 @@ def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_k
     assert third.session.project.current == THIRD
     assert third.session.project.opening == ""
     causes.append(OSError(errno.ENOSPC, "No space left on device"))
-    third.open_images([project])  # nor does another project take its place
+    third.session.ask("open images", [project])  # nor does another project take its place
     qtbot.waitUntil(lambda: not third.images.finding.busy, timeout=WAIT)
     qtbot.waitUntil(lambda: not third.images.keeper.writing.busy, timeout=WAIT)
     assert ids(third.images.shown.labels.data) == [1]

@@ -148,7 +148,7 @@ def test_a_project_is_opened_as_it_is_and_changed_where_the_user_changes_it(
     write_project(Project(images=images), bare)
     for place in (file, bare):
         before = place.read_bytes()
-        panel.open_images([place])
+        panel.session.ask("open images", [place])
         qtbot.waitUntil(lambda place=place: is_open(panel, place), timeout=WAIT)
         on_disk(qtbot, panel)
         assert place.read_bytes() == before

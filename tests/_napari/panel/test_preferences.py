@@ -99,12 +99,12 @@ def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow,
 def test_the_panel_starts_as_preferred(another, widget):
     # As the dialog writes them: into the file and, if there is one, onto the page.
     widget.controller.page.show(Preferences(model="ViT-B-16/openai", device="cpu", live=True))
-    assert not widget.live.on  # it is for the next start
+    assert not widget.session.live  # it is for the next start
     widget.shut_down()
     made = another()
     assert made.model.spec.name == "ViT-B-16/openai"
     assert made.model.device.currentText() == "cpu"
-    assert made.live.on
+    assert made.session.live
     assert made.live.part.switch.isChecked()
     made.shut_down()
     assert not made.session.live
@@ -182,7 +182,7 @@ def test_napari_s_page_wins_when_the_panel_starts(another, widget, page):
     assert load() == Preferences(device="cpu", heatmap="inferno")
     assert page().heatmap == "inferno"
     assert made.model.device.currentText() == "cpu"
-    assert not made.live.on
+    assert not made.session.live
 
 
 def test_a_value_the_page_cannot_mean_yet_is_ignored(widget, page, tmp_path):

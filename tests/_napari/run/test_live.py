@@ -24,7 +24,7 @@ def settled(qtbot, panel):
 def live(qtbot, panel, inverted):
     """The same with live mode switched on and the first answer there."""
     qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
-    assert panel.live.on
+    assert panel.session.live
     settled(qtbot, panel)
     assert panel.results.results.ids == [1, 2]
     inverted.clear()
@@ -300,7 +300,7 @@ def test_too_large_a_plane_is_told_and_live_mode_switched_off(
 ):
     monkeypatch.setattr(live_controller, "MOST_PIXELS", 10_000)
     qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
-    assert not panel.live.on
+    assert not panel.session.live
     (message,) = messages
     assert "Live mode is off now" in message
     assert panel.foot.status.text() == message
@@ -312,7 +312,7 @@ def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
     settled(qtbot, live)
     assert live.foot.status.text().startswith("Live: There are no words")
     assert live.live.part.line.isHidden()
-    assert live.live.on
+    assert live.session.live
     assert shown(live) == [1, 2]
     assert messages == []
     live.vocabulary.text.setPlainText("apple\ncar")
@@ -373,7 +373,7 @@ def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, invert
 
 def test_closing_the_panel_ends_live_mode(qtbot, live, inverted):
     live.shut_down()
-    assert not live.live.on
+    assert not live.session.live
     live._viewer.layers["cells"].paint((40, 30), 1)
     qtbot.wait(live_controller.LATEST + 50)
     assert inverted == []

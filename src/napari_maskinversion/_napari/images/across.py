@@ -271,7 +271,7 @@ class AcrossImages(QObject):
         self, work: Callable[..., Any], then: Callable[[Any], None], *, computed: bool = True
     ) -> None:
         """Begin to work on the project as it is once all of it is on the disk."""
-        self._images.flush()
+        self._images.keeper.flush()
         settled = partial(_settled, self._images, work, computed=computed)
         if self._waiting is None and self.worker.start(settled):
             self._then = then

@@ -116,14 +116,6 @@ class ImagesController(Topic, QObject):
         self._stay()  # what was being read is not shown
         self.ahead.forget()
 
-    def flush(self) -> None:
-        """Begin to write all that is not on the disk yet."""
-        self.keeper.flush()
-
-    def keep(self) -> None:
-        """Write all that is not on the disk yet, and wait for it: the window closes."""
-        self.keeper.finish()
-
     @property
     def project(self) -> OpenProject | None:
         """The project as it is on the disk; None without one."""

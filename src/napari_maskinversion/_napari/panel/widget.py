@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 from weakref import ref
 
@@ -188,7 +187,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.foot.stopped.connect(self.stop)
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
-        self.controller.palette_changed.connect(self.review.recolor)
+        self.controller.palette_changed.connect(self.review.write_layer)
         self.controller.palette_changed.connect(self.results.recolor)
         self.controller.pages.unload_asked.connect(self._unload)
         # Restores the labels of a layer.
@@ -271,7 +270,7 @@ class MaskInversionWidget(Topic, QWidget):
     def keep(self) -> None:
         """Write what waits for a pause: the window closes, and tells its widgets nothing else."""
         self.controller.keep()
-        self.images.keep()
+        self.images.keeper.finish()
 
     def _hear(self, text: str, severity: Severity, action: str) -> bool:
         """Show a message in the status line; return whether the user sees it there."""
@@ -339,7 +338,7 @@ class MaskInversionWidget(Topic, QWidget):
             "next image": self.images.next_open,
             "export all": self._choose_export_all,
             "add images": self.images.add_new,
-            "save regions": self.images.flush,
+            "save regions": self.images.keeper.flush,
             "settings": self.controller.show_settings,
             "switch": self.session.choose_added,
             "model": partial(self.controller.show_settings, "Model"),
@@ -379,10 +378,6 @@ class MaskInversionWidget(Topic, QWidget):
     def _choose_export_all(self) -> None:
         self.reveal("images")
         _open_menu(self.images.part.export)
-
-    def open_images(self, paths: Sequence[Path]) -> None:
-        """Open a project, a folder of images, or images, on the tab Images."""
-        self.session.ask("open images", paths)
 
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""

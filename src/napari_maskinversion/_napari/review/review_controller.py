@@ -71,7 +71,7 @@ class ReviewController(Topic, QObject):
             "latest", "Learning a classifier", self._trained, refuse, parent=self
         )
         self._cropper = Worker("latest", "The crop", self.part.crop.show_crop, parent=self)
-        self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
+        self._timer = debouncer(self, _LAYER_PAUSE, self.write_layer)
         self._stay = False  # the user's region when the next review opens
         self._waiting: Verdict | None = None  # for the review that is being opened
         self._connect()
@@ -166,7 +166,7 @@ class ReviewController(Topic, QObject):
         self.keys.active = self._session.reviewing = False
         self.learning.stop()
         self._timer.cancel()
-        for act in (self._write_layer, self.keeper.stop, self._publish):
+        for act in (self.write_layer, self.keeper.stop, self._publish):
             try:
                 act()
             except Exception as error:  # the file's lock must be released even if the layer fails
@@ -234,7 +234,7 @@ class ReviewController(Topic, QObject):
         else:
             self._arrange()
         self.learning.begin(state)
-        self._write_layer()
+        self.write_layer()
         self._session.reviewing = self.part.switch.isChecked()
         verdict, self._waiting = self._waiting, None
         if verdict is not None:
@@ -542,7 +542,7 @@ class ReviewController(Topic, QObject):
         if before.heatmap != now.heatmap:
             self._focus()
         if before.colors != now.colors:
-            self._write_layer()
+            self.write_layer()
         if before.model_dump(include=_LEARNING) != now.model_dump(include=_LEARNING):
             self.learning.ask()
 
@@ -558,11 +558,8 @@ class ReviewController(Topic, QObject):
         self._publish()
         self._show()
 
-    def recolor(self) -> None:
-        """Apply changed preferred colours."""
-        self._write_layer()
-
-    def _write_layer(self) -> None:
+    def write_layer(self) -> None:
+        """Write accepted labels into the layer, in the colours that are preferred now."""
         state, target = self.state, self.keeper.target
         if state is None or target is None:
             return

@@ -61,11 +61,6 @@ class LiveController(Topic, QObject):
         self.worker.progressed.connect(self._progressed)
         self.worker.ended.connect(partial(self._mark, frozenset()))
 
-    @property
-    def on(self) -> bool:
-        """Whether live mode is on."""
-        return self._session.live
-
     def bind(self) -> None:
         """Update after everything that changes the results."""
         self.after("layers edits settings scope vocabulary", self.later)
@@ -85,7 +80,7 @@ class LiveController(Topic, QObject):
 
     def later(self, *_: Any) -> None:
         """Update when no edit came for a moment, or after 250 ms while edits continue."""
-        if not self.on or self._session.run.running:
+        if not self._session.live or self._session.run.running:
             return
         now = time.monotonic()
         self._since = now if self._since is None else self._since
@@ -96,7 +91,7 @@ class LiveController(Topic, QObject):
         """Wait until a run is over."""
         if running:
             self._pause()
-        elif self.on:
+        elif self._session.live:
             self.part.line.say("")
             self.later()
 
@@ -104,7 +99,7 @@ class LiveController(Topic, QObject):
         self._timer.stop()
         self._since = None
         self._drop()
-        if self.on:
+        if self._session.live:
             self.part.line.say("Live mode continues after the run.")
 
     def off(self) -> None:
@@ -133,14 +128,14 @@ class LiveController(Topic, QObject):
 
     def _layers_changed(self, *_: object) -> None:
         """Drop an answer about other layers."""
-        if self.on:
+        if self._session.live:
             self._drop()
         self._show_outlines()
 
     def _show_outlines(self, *_: object) -> None:
         """Let shapes leave visible what they are drawn around."""
         regions = self._session.regions
-        if self.on and regions is not None and is_shapes(regions):
+        if self._session.live and regions is not None and is_shapes(regions):
             show_outlines(regions)
 
     def _picked(self, _: int) -> None:
@@ -205,7 +200,7 @@ class LiveController(Topic, QObject):
         self._session.computing = computing
 
     def _answered(self, answer: LiveAnswer) -> None:
-        if self.on:
+        if self._session.live:
             count = 0 if answer.record is None else len(answer.record.identities)
             self._session.settle("live")
             text = f"{several(count, 'region')} up to date" if count else "no regions yet"
