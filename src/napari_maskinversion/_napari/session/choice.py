@@ -84,7 +84,7 @@ class Choice:
         if among(added, images) and now[0] is not None and not self.is_kept:
             for layer in before:
                 self._owners.setdefault(layer, reference(now[0]))
-        waits = asked and self.has_added_image
+        waits = asked and self.has_added_image and among(now[1], regions)
         image = self._still("image", now[0], images, added)
         if image is None and images:
             image = images[-1]
