@@ -363,7 +363,7 @@ class Session(State):
         self.notice = Notice(text, severity, action) if text else None
 
     def ask(self, what: Ask, value: Any = None) -> None:
-        """Let the part of the panel that `Bindings.answer` bound do something, now."""
+        """Let the part of the panel that `Topic.answer` bound do something, now."""
         self.asked = Asked(what, value)
         self.asked = None
 
