@@ -17,6 +17,7 @@ from ..images.opening import open_image
 from ..review.decisions import Decision, Step, Suggestion
 from ..review.review import Review
 from ..review.together import Decided, ImageStep, Verdict, each_image
+from .store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +88,7 @@ def _each(
         with Review(image, regions, info, file=Path(rows[0].image)) as own:
             step = decide(name, own, rows)
             states = [_state(row, own.decisions.get(key_of(row))) for row in rows]
-        library.note(image.content, states)
+        Store(library.folder).update(image.content, states)
         return step
 
     return each_image(parts, work)

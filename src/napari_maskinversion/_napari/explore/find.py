@@ -19,10 +19,10 @@ from qtpy.QtWidgets import (
 
 from ...base import progress_words as words
 from ...base.errors import InputError
+from ...language.ranking.query import check_query
 from ...language.ranking.ranking import (
     EXPRESSION_ALPHA,
     RegionMatch,
-    check_expression,
     find,
 )
 from ...results.settings import fields_of
@@ -88,7 +88,7 @@ class FindSection(ProgressSection):
         self.words = QLineEdit()
         self.words.setPlaceholderText("the dog on the left")
         self.words.setAccessibleName("Words that describe a region")
-        self.words.setToolTip("Say which region you mean, and press Enter")
+        self.words.setToolTip("Say which region you mean, and press Enter: red cell, not debris")
         self.words.setClearButtonEnabled(True)
         self.find = QPushButton("Find")
         self.find.setToolTip("Rank the regions by how well these words fit them (Enter)")
@@ -263,11 +263,10 @@ class FindSection(ProgressSection):
             return
         expression = " ".join(self.words.text().split())
         with refusing():
-            check_expression(expression)
+            check_query(expression)
             if not self._is_here:
                 settings = self._session.settings
-                words = tuple(filter(None, map(str.strip, expression.split(","))))
-                self._search_across(Query(words, None, settings.model, settings.device))
+                self._search_across(Query(expression, None, settings.model, settings.device))
                 return
             if self.anywhere.isChecked() or not self._has_regions():
                 self._search(expression)

@@ -19,7 +19,7 @@ from ...base.errors import InputError, MaskInversionError
 from ...base.identity import plane_of
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
-from ...library.searching import direction, wanted_and_not
+from ...language.ranking.query import embed_query
 from ...results.export.archive import open_archive
 from ...results.spaces import Space
 from ..session import RegionPlace, Session
@@ -33,15 +33,14 @@ if TYPE_CHECKING:
     from ...library.library import Library
     from ...results.region_result import RegionResult
 
-Vectors = list[npt.NDArray[np.float32]]
 MOST: Final = 100  # hits shown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """What is looked for: words, "not" before those to be avoided, or examples."""
+    """What is looked for: words, see `language.ranking.query`, or examples."""
 
-    words: tuple[str, ...] = ()
+    words: str = ""
     like: Example | None = None
     model: str = ""  # for words
     device: str = ""
@@ -49,20 +48,14 @@ class Query:
     @property
     def text(self) -> str:
         """What to call it."""
-        return f"'{', '.join(self.words)}'" if self.words else "All like this one"
+        return f"'{self.words}'" if self.words else "All like this one"
 
-    def embedded(self, store: ModelStore) -> tuple[Backbone | None, Vectors, Vectors]:
-        """Return the model of the words, and unit vectors that are wanted and not wanted."""
+    def embedded(self, store: ModelStore) -> tuple[Backbone | None, npt.NDArray[np.float32]]:
+        """Return the model of the words, and the unit vector that is looked for."""
         if self.like is not None:
-            return None, [one.embedding for one in self.like.regions], []
-        from ...language.ranking.ranking import embed_expression
-
+            return None, self.like.embedding
         model = store.load(self.model, self.device)
-        wanted, unwanted = (
-            [embed_expression(model, word) for word in words]
-            for words in wanted_and_not(self.words)
-        )
-        return model, wanted, unwanted
+        return model, embed_query(model, self.words)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +83,7 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
     space = library.space(model=model, like=alike).id
     like = [] if query.like is None else [one.embedding for one in query.like.regions]
     show(Update(text="searching the library"))
-    rows = library.search(*query.words, like=like, top=MOST, model=model, space=space)
+    rows = library.search(query.words, like=like, top=MOST, model=model, space=space)
     hits = []
     row: dict[Any, Any]
     for row in rows.to_dict("records"):
@@ -113,8 +106,7 @@ def in_project(query: Query, session: Session, store: ModelStore) -> Callable[[]
 
 
 def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
-    model, wanted, unwanted = query.embedded(store)
-    looked_for = direction(wanted, unwanted)
+    model, looked_for = query.embedded(store)
     about = "" if query.like is None else query.like.space.about
     project = OpenProject.read(file)
     near: list[tuple[float, str, int, RegionResult]] = []
