@@ -7,19 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from qtpy.QtCore import (
-    QAbstractTableModel,
-    QEvent,
-    QModelIndex,
-    QSignalBlocker,
-    QSize,
-    Qt,
-    Signal,
-)
-from qtpy.QtGui import QColor, QFont, QIcon, QImage, QPixmap
+from qtpy.QtCore import QAbstractTableModel, QEvent, QModelIndex, QSignalBlocker, QSize, Qt, Signal
+from qtpy.QtGui import QColor, QFont, QIcon, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
-    QComboBox,
     QHeaderView,
     QLabel,
     QMenu,
@@ -30,6 +21,7 @@ from qtpy.QtWidgets import (
 from ...batch.decided import ROUNDING, Summary
 from ...batch.exporting import TITLES
 from ..widgets.accept_all import AcceptAll
+from ..widgets.controls import pixmap_of
 from ..widgets.keys import IMAGES, PANEL, named, pressed
 from ..widgets.sections import (
     MARGINS,
@@ -146,10 +138,7 @@ class ImagesModel(QAbstractTableModel):
         """Show a small picture (h, w, 3); None for an image that has none."""
         icon = self._blank
         if pixels is not None:
-            height, width, _ = pixels.shape
-            rgb = QImage.Format.Format_RGB888
-            image = QImage(pixels.tobytes(), width, height, 3 * width, rgb).copy()
-            icon = QIcon(QPixmap.fromImage(image))
+            icon = QIcon(pixmap_of(pixels))
         self._icons[name] = icon
         self._changed(name)
 
@@ -237,9 +226,7 @@ class ImagesWidget(QWidget):
         self.open = button("Open...", "Open a folder of images, some images, or a project")
         self.recent: tuple[str, ...] = ()  # files of projects, the last one first
         self.show_recent(())
-        self.filter = combo_box(_FILTERS, name="Images to list", tip=_FILTER_TIP)
-        self.filter.setEditable(True)
-        self.filter.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.filter = combo_box(_FILTERS, name="Images to list", tip=_FILTER_TIP, typed=True)
         self.fitting = Note(name="How many images are listed")
         self.fitting.hide()
         self.filter.editTextChanged.connect(lambda _: self._filter())

@@ -270,6 +270,7 @@ class MaskInversionWidget(Topic, QWidget):
     def keep(self) -> None:
         """Write what waits for a pause: the window closes, and tells its widgets nothing else."""
         self.controller.keep()
+        self.library.keep()
         self.images.keeper.finish()
 
     def _hear(self, text: str, severity: Severity, action: str) -> bool:

@@ -44,6 +44,7 @@ from .review_widget import ReviewWidget
 
 if TYPE_CHECKING:
     from ...review.decisions import Status, Step
+    from ...review.review import Review
 
 _LEARNING: Final = {"learn", "weight", "other_words"}  # options
 _DISMISSED: Final[Mapping[str, Status]] = {"reject": "rejected", "skip": "skipped"}
@@ -66,7 +67,7 @@ class ReviewController(Topic, QObject):
         self.learning = ReviewLearning(self._session, self)
         self._options, self._word = ReviewOptions(), ""
         self.learned: LearnDialog | None = None
-        self._taught: ReviewState | None = None
+        self._taught: Review | None = None
         self._training = Worker(
             "latest", "Learning a classifier", self._trained, refuse, parent=self
         )
@@ -356,8 +357,10 @@ class ReviewController(Topic, QObject):
                 self._show_decisions()
             return
         before, keys = state.review.decisions.last, set(verdict.regions[""])
+        changed = self._session.changed_regions
         rows = [row for row, key in enumerate(state.queue.keys) if key in keys]
-        self._decide(lambda: state.decide(verdict), rows, go=False)
+        same = [row for row in rows if state.queue.keys[row] not in changed]
+        self._decide(lambda: state.decide(verdict, changed), same or rows, go=False)
         if (step := state.review.decisions.last) is not before:
             self._session.ask("decided", (verdict, Decided(steps={"": step})))
 
@@ -421,7 +424,7 @@ class ReviewController(Topic, QObject):
         state, record = self.state, self._session.record
         if state is None or record is None:
             return
-        self._taught = state
+        self._taught = state.review  # it stays while words are ranked anew
         from .decided_elsewhere import Elsewhere
 
         project = self._session.project
@@ -441,7 +444,7 @@ class ReviewController(Topic, QObject):
         )
 
     def _trained(self, trained: Trained) -> None:
-        if self.state is not self._taught:
+        if self.state is None or self.state.review is not self._taught:
             return  # another image is reviewed now
         if self.learned is None:
             self.learned = LearnDialog(self.part)

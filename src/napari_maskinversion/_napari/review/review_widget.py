@@ -7,14 +7,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from qtpy.QtCore import QEvent, QSignalBlocker, QStringListModel, Qt, Signal
-from qtpy.QtWidgets import (
-    QCompleter,
-    QLabel,
-    QLineEdit,
-    QPushButton,
-    QSizePolicy,
-    QWidget,
-)
+from qtpy.QtWidgets import QCompleter, QLabel, QLineEdit, QPushButton, QSizePolicy, QWidget
 
 from ...results.settings import fields_of
 from ..widgets.accept_all import AcceptAll

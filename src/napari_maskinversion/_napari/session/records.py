@@ -203,7 +203,8 @@ def words_of(vocabulary: Vocabulary | None) -> tuple[Any, ...] | None:
     """Return what similarities depend on: no groups, colours and threshold."""
     if vocabulary is None:
         return None
-    return vocabulary.labels, vocabulary.synonyms, vocabulary.templates
+    classifier = vocabulary.learned and vocabulary.learned.sha256
+    return vocabulary.labels, vocabulary.synonyms, vocabulary.templates, classifier
 
 
 def indices(position: Position) -> tuple[int, ...]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QLabel, QPushButton, QSpinBox, QWidget
+from qtpy.QtWidgets import QLabel, QPushButton, QWidget
 
+from .controls import number_box
 from .sections import button, combo_box, line, stack
 
 _CONFIDENCE: Final = 90  # per cent
@@ -21,12 +22,8 @@ class AcceptAll(QWidget):
     def __init__(self, where: str, word_tip: str, tip: str, *buttons: QPushButton) -> None:
         super().__init__()
         self.word = combo_box(name=f"Word to accept {where}", tip=word_tip)
-        self.limit = QSpinBox()
-        self.limit.setRange(0, 100)
-        self.limit.setValue(_CONFIDENCE)
-        self.limit.setSuffix(" %")
-        self.limit.setAccessibleName(f"Lowest confidence {where}")
-        self.limit.setToolTip("with at least this confidence")
+        about, name = "with at least this confidence", f"Lowest confidence {where}"
+        self.limit = number_box(0, 100, _CONFIDENCE, about, suffix=" %", name=name)
         self.accept = button("Accept", tip, name=f"Accept {where}")
         stack(
             self,
