@@ -20,11 +20,6 @@ READING_DECODER: Final = "Reading the decoder"
 WRITING_CAPTIONS: Final = "Writing captions"
 
 
-def several(count: int, noun: str) -> str:
-    """Return how many: ``"1 region"``, ``"1,200 regions"``."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
 def loading_model(name: str) -> str:
     """Return the text for a model being read: ``"Loading model ViT-B-16/openai"``."""
     return f"Loading model {name}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..base.progress_words import several
+from ..base.wording import counted
 from ..engine.compute.lazy_torch import device_name, likely_gpu, torch_if_loaded
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
@@ -38,11 +38,11 @@ class Estimate:
     @property
     def text(self) -> str:
         """One line for people: ``"212 regions in 40 parts of the image, about 1 min 20 s"``."""
-        what = several(self.regions, "region")
+        what = counted(self.regions, "region")
         if self.planes > 1:
-            what += f" on {several(self.planes, 'plane')}"
+            what += f" on {counted(self.planes, 'plane')}"
         if self.windows > self.planes:
-            what += f" in {several(self.windows, 'part')} of the image"
+            what += f" in {counted(self.windows, 'part')} of the image"
         return what if self.seconds is None else f"{what}, {in_words(self.seconds)}"
 
 

@@ -214,7 +214,7 @@ def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, r
 def test_other_words_and_limits_are_judged_without_inverting(qtbot, live, inverted):
     live.vocabulary.uncertainty.form.set_values({"unsure.overlap": 1.0})
     settled(qtbot, live)
-    assert live.results.results.info.unsure.overlap == 1.0
+    assert live.results.results.info.settings.unsure.overlap == 1.0
     assert all("low overlap" in status for status in live.results.model.frame["status"])
     live.vocabulary.text.setPlainText("key\nbus")
     settled(qtbot, live)

@@ -12,7 +12,7 @@ from typing import Any
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
-from ...base.progress_words import several
+from ...base.wording import counted
 from ...batch.exporting import FILES
 from ...batch.opened import OpenProject
 from ...review.decisions import Step
@@ -153,8 +153,8 @@ class AcrossImages(QObject):
         self._images.part.go_on()
         self._changed(accepted, here)
         text = (
-            f"Accepted as {accepted.word}: {several(accepted.count, 'region')} of "
-            f"{several(len(accepted.steps), 'image')}. Undo on this tab takes all of them back."
+            f"Accepted as {accepted.word}: {counted(accepted.count, 'region')} of "
+            f"{counted(len(accepted.steps), 'image')}. Undo on this tab takes all of them back."
             if accepted.count
             else f"Nothing is suggested as {accepted.word} so surely."
         )
@@ -181,7 +181,7 @@ class AcrossImages(QObject):
             whole = _with(others, here, own)
             whole = replace(whole, problems={**problems, **whole.problems})
             self._changed(whole, here, verdict)
-            done = f"{several(whole.count, 'region')} of {several(len(whole.steps), 'image')}"
+            done = f"{counted(whole.count, 'region')} of {counted(len(whole.steps), 'image')}"
             text = f"Decided: {done}." if whole.count else "Nothing is decided."
             (refuse if whole.problems else inform)(text + about + _left_out(whole))
 
@@ -216,9 +216,9 @@ class AcrossImages(QObject):
 
     def _taken_back(self, rest: Decided, own: Step, asked: object, taken: Decided) -> None:
         self._changed(taken, self._open_here(), asked)
-        text = f"Undecided again: {several(taken.count + len(own), 'region')}."
+        text = f"Undecided again: {counted(taken.count + len(own), 'region')}."
         if asked is not None:
-            text = f"As before: {several(taken.count + len(own), 'region')}."
+            text = f"As before: {counted(taken.count + len(own), 'region')}."
         left = set(taken.problems)
         if taken.stopped:
             left |= rest.steps.keys() - taken.steps.keys()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
-from ...base.progress_words import several
+from ...base.wording import counted
 from ...batch.decided import (
     Summary,
     accept_steps,
@@ -63,7 +63,7 @@ class Suggested:
         """One line for the user."""
         if not self.total:
             return "All images with regions have suggestions."
-        text = f"{self.done:,} of {several(self.total, 'image')} computed."
+        text = f"{self.done:,} of {counted(self.total, 'image')} computed."
         if self.stopped:
             text += " Press Suggest for all to continue."
         if self.disk_full:

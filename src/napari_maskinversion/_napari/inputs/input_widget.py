@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QLabel, QMenu, QWidget
 
 from ...base.errors import InputError
 from ...base.identity import Position, place_text
-from ...base.progress_words import several
+from ...base.wording import counted
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.label_layers import label_type
 from ..layers.layers import EDITS, MOVES, count_regions, is_ours, is_regions, is_shapes, levels_of
@@ -168,7 +168,7 @@ class InputWidget(Topic, QWidget):
         elif number == 0:
             self.line.setText(f"No regions{where}: draw some.")
         else:
-            self.line.setText(f"{several(number, 'region')}{where}")
+            self.line.setText(f"{counted(number, 'region')}{where}")
         return number
 
     def _refresh(self, added: Any = None) -> None:

@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QFileDialog, QInputDialog
 
 from ...base.errors import InputError, ManyImagesError
 from ...base.identity import Position
-from ...base.progress_words import several
+from ...base.wording import counted
 from ...images.opening import georeference_of
 from ...regions.annotations.annotation import Annotation, Annotations, on_axes
 from ...regions.annotations.label_maps import read_names
@@ -282,7 +282,7 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
         return tuple(places)
 
     layer = layer_of(annotations, tuple(shape), key, path.stem)
-    message = f"{several(len(annotations.items), 'region')} of {path.name}."
+    message = f"{counted(len(annotations.items), 'region')} of {path.name}."
     if COVERED in layer[1]["metadata"]:
         message += " Some overlap: the smaller ones lie on top, and each is used whole."
     cut = replace(target.cut, index=tuple(index))

@@ -24,6 +24,8 @@ _LARGE: Final = 16_000_000  # pixels; napari takes seconds to show more than tha
 _ROOM: Final = 2**10  # labels above those of a file
 VALUES: Final = "attributes"
 """Where a layer's metadata has the attributes that regions have in their file, by label."""
+COCO: Final = "napari-maskinversion: coco"
+"""And the `CocoFacts` of this file."""
 COVERED: Final = "napari-maskinversion: covered"
 """Metadata of a layer whose regions overlap: what it does not show of them, by plane and label."""
 
@@ -151,7 +153,7 @@ def layer_of(
     drawn = draw_label_layer(annotations.items, shape, place)
     metadata = {
         "vocabulary": list(annotations.labels),
-        **annotations.coco_facts,
+        COCO: annotations.coco,
         VALUES: {value: item.brought for value, item in drawn.items},
         **({COVERED: drawn.covered} if drawn.covered else {}),
     }

@@ -10,6 +10,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFrame, QPushButton
 
 from ...base import progress_words as words
+from ...base.wording import counted
 from ..session import NextStep, Session, Staleness, Topic, next_step, staleness
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.progress import ProgressBar
@@ -75,7 +76,7 @@ class Step:
 def step_of(session: Session) -> Step:
     """Return what to offer next."""
     count, stale, missing = session.region_count, staleness(session), session.missing
-    regions = "regions" if count is None else words.several(count, "region")
+    regions = "regions" if count is None else counted(count, "region")
     following = next_step(session)
     done = "" if session.project is None else f"{session.project.progress} images done."
     elsewhere = session.elsewhere and f"The suggestions are for {session.elsewhere}."
@@ -102,13 +103,13 @@ def step_of(session: Session) -> Step:
         NextStep.WAIT: Step("Suggesting words ...", "", ""),
         NextStep.UPDATE: Step(_update(stale, missing), "update", _sentence(stale.text)),
         NextStep.CONTINUE: Step(
-            f"Continue with {words.several(missing, 'region')}",
+            f"Continue with {counted(missing, 'region')}",
             "continue",
-            f"{len(session.results or ()):,} of {words.several(session.total, 'region')} done.",
+            f"{len(session.results or ()):,} of {counted(session.total, 'region')} done.",
             ("review", "run"),
         ),
         NextStep.REVIEW: Step(
-            f"Review {words.several(session.undecided, 'suggestion')}",
+            f"Review {counted(session.undecided, 'suggestion')}",
             "review",
             "Check each with one key, or export them as they are on the tab Label.",
             ("run",),
@@ -296,7 +297,7 @@ def _shortened(word: str) -> str:
 
 def _update(stale: Staleness, missing: int) -> str:
     only = stale == Staleness(regions=stale.regions) and not missing
-    return f"Update {words.several(stale.regions, 'region')}" if only else "Update the suggestions"
+    return f"Update {counted(stale.regions, 'region')}" if only else "Update the suggestions"
 
 
 def _sentence(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import InputError, MaskShapeError
-from ...base.progress_words import several
+from ...base.wording import counted
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.label_layers import layer_of_regions, why_no_layer
 from ..layers.placing import REGIONS_OPACITY, place_of
@@ -93,7 +93,7 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     session.show(record)
     if reopened.difference and reopened.bundle.image:
         session.image_changed = session.pixels_changed = True
-    message = f"Opened {several(len(results), 'region')} of {reopened.path.name}."
+    message = f"Opened {counted(len(results), 'region')} of {reopened.path.name}."
     if reopened.difference:
         message += f" They belong to another image: {reopened.difference}."
     if layer is not None and reopened.bundle.decisions.count(b"\n") > 1:  # more than a header

@@ -11,7 +11,7 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QWidget
 
 from ...base.identity import place_text
-from ...base.progress_words import several
+from ...base.wording import counted
 from ...language.labels.label import colors_of
 from ..session import ResultRecord, Session, Topic, changed_rows, same_run
 from ..widgets.sections import (
@@ -220,7 +220,7 @@ class ResultsWidget(Topic, QWidget):
         text = ", ".join(str(one) for one in ids)
         self._session.scope = replace(self._session.scope, limited=True, ids=text)
         inform(
-            f"The next run uses {several(len(ids), 'region')} only, until you change that in "
+            f"The next run uses {counted(len(ids), 'region')} only, until you change that in "
             "Settings > Regions and windows."
         )
 

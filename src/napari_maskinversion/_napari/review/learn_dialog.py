@@ -9,7 +9,7 @@ from typing import Final
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem, QWidget
 
-from ...base.progress_words import several
+from ...base.wording import counted
 from ...language.labels.learned import SUFFIX
 from ..widgets.dialogs import ToolDialog, ask_where, file_filter, may_replace
 from ..widgets.sections import Note, button, line, stack
@@ -61,7 +61,7 @@ class LearnDialog(ToolDialog):
             for column, text in enumerate(row):
                 self.table.setItem(number, column, QTableWidgetItem(text))
         count = len(trained.doubtful)
-        self.look.setText(f"Look at {several(count, 'doubtful decision')}")
+        self.look.setText(f"Look at {counted(count, 'doubtful decision')}")
         for one in (self.look, self.wall):
             one.setVisible(count > 0)
         self.bring()

@@ -13,7 +13,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import InputError, NotSavedError
-from ...base.progress_words import several
+from ...base.wording import counted
 from ..layers.layers import IDENTITY, file_of, levels_of
 from ..widgets.sections import pause
 from ..workers.worker import Worker
@@ -203,7 +203,7 @@ class ReviewKeeper(QObject):
             review.close()
         except NotSavedError as error:
             lost = "lost" if last else "not saved; press Save again before you go on"
-            self.refused.emit(f"{error} {several(review.unsaved, 'decision')} {lost}.")
+            self.refused.emit(f"{error} {counted(review.unsaved, 'decision')} {lost}.")
             if not last:
                 return False
             review.close(lose_unsaved=True)

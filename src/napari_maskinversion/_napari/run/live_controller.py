@@ -13,7 +13,7 @@ from qtpy.QtCore import QObject, QSignalBlocker
 from qtpy.QtWidgets import QCheckBox
 
 from ...base.errors import InputError, MaskInversionError
-from ...base.progress_words import several
+from ...base.wording import counted
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
 from ..layers.overlays import COLOR
@@ -203,7 +203,7 @@ class LiveController(Topic, QObject):
         if self._session.live:
             count = 0 if answer.record is None else len(answer.record.identities)
             self._session.settle("live")
-            text = f"{several(count, 'region')} up to date" if count else "no regions yet"
+            text = f"{counted(count, 'region')} up to date" if count else "no regions yet"
             self.part.line.say(f"Live: {text}.")
             self.results.show(answer)
 

@@ -12,9 +12,10 @@ from ...base.errors import ConfigError, InputError, ModelError
 from ...base.units import Units
 from ...engine.models.registry import model_state, unread_spec
 from ...engine.models.specs import DEMO
-from ...regions.annotations.annotation import COCO_FACTS
+from ...regions.annotations.annotation import CocoFacts
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
+from ..layers.label_layers import COCO
 from ..layers.layers import file_of, is_ours, is_shapes
 from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
@@ -108,7 +109,7 @@ def _source_of(session: Session, run_input: RunInput) -> dict[str, Any]:
     image, regions = session.layers
     shown = run_input.picture.shown
     return {
-        **{name: regions.metadata[name] for name in COCO_FACTS if name in regions.metadata},
+        **regions.metadata.get(COCO, CocoFacts()).values,
         "image_layer": image.name,
         "regions_layer": regions.name,
         "plane": run_input.finder.description,

@@ -155,6 +155,7 @@ class RunTask:
         show(words.READING_IMAGE)
         self._request = self._request.located()
         from ...pipeline import run
+        from ...pipeline.progress import RegionChunk
         from ...results.export.bundle import compress_masks
         from ..layers.tasks import ImageFingerprint, identities
 
@@ -175,7 +176,7 @@ class RunTask:
         show(Update(text=words.encoding(), fraction=0.0, note=self._store.note))
 
         def follow(news: Any) -> None:
-            if isinstance(news, run.RegionChunk):
+            if isinstance(news, RegionChunk):
                 self.results = news.so_far
             else:
                 self._progress = news

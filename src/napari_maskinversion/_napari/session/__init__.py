@@ -14,27 +14,7 @@ from .session import SWITCH, Session, session_of
 from .state import Download, ManyImages, Phase, ProjectState, RegionPlace, RunState
 from .topic import Topic
 
-__all__ = [
-    "NOTHING",
-    "SWITCH",
-    "Download",
-    "ManyImages",
-    "NextStep",
-    "Phase",
-    "ProjectState",
-    "RegionPlace",
-    "ResultRecord",
-    "RunState",
-    "Scope",
-    "Session",
-    "Snapshot",
-    "Staleness",
-    "Topic",
-    "changed_rows",
-    "next_step",
-    "outdated",
-    "same_regions",
-    "same_run",
-    "session_of",
-    "staleness",
-]
+__all__ = ["NOTHING", "SWITCH", "Download", "ManyImages", "NextStep", "Phase", "ProjectState"]
+__all__ += ["RegionPlace", "ResultRecord", "RunState", "Scope", "Session", "Snapshot"]
+__all__ += ["Staleness", "Topic", "changed_rows", "next_step", "outdated", "same_regions"]
+__all__ += ["same_run", "session_of", "staleness"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...base.identity import Position
-from ...base.progress_words import several
+from ...base.wording import counted
 from ...results.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Staleness:
                 ("words", self.words),
                 ("settings", self.settings),
                 ("choice of regions", self.scope),
-                (several(self.regions, "region"), self.regions > 0),
+                (counted(self.regions, "region"), self.regions > 0),
             )
             if changed
         ]

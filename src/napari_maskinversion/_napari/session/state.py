@@ -10,7 +10,7 @@ from psygnal import EventedModel
 from pydantic import ConfigDict, PrivateAttr
 
 from ...base.identity import Position
-from ...base.progress_words import several
+from ...base.wording import counted
 from ...results.settings import RunSettings
 from .records import NOTHING, Scope
 
@@ -97,7 +97,7 @@ class RunState:
     def summary(self) -> str:
         """How the run ended: "47 of 141 regions" after Cancel or an error."""
         total = max(self.total, self.done)
-        every = several(total, "region")
+        every = counted(total, "region")
         return f"{self.done:,} of {every}" if self.done < total else every
 
 

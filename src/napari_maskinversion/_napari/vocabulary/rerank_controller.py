@@ -73,7 +73,7 @@ class RerankController(Topic, QObject):
         info, words = record.results.info, session.vocabulary
         then = None if info.vocabulary is None else info.vocabulary.threshold
         threshold = then if words is None else words.threshold
-        if (then, info.unsure) != (threshold, session.settings.unsure):
+        if (then, info.settings.unsure) != (threshold, session.settings.unsure):
             self.worker.start(partial(_judge, record.results, threshold, session.settings.unsure))
 
     def _other_words(self) -> bool:

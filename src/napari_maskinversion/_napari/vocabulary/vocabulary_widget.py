@@ -15,7 +15,7 @@ from qtpy.QtGui import QFontMetrics, QTextCursor
 from qtpy.QtWidgets import QCheckBox, QMenu, QPlainTextEdit, QWidget
 
 from ...base.errors import InputError
-from ...base.progress_words import several
+from ...base.wording import counted
 from ...language.labels.files import LabelFile
 from ...language.labels.label import Label, clashes, parse_text, to_text, word_lists
 from ...language.labels.learned import Learned, learned_of, read_head
@@ -68,7 +68,7 @@ class TypedLabels:
             return self.problem
         if not count:
             return "no words yet"
-        message = several(count, "word")
+        message = counted(count, "word")
         if self.repeated:
             message += f", {self.repeated:,} repeated"
         return message + (": every region gets it" if count == 1 else "")
