@@ -36,7 +36,7 @@ def another(dock):
 @pytest.fixture
 def pages(widget, qtbot):
     """The pages of the display and of files on disk; the latter is in view."""
-    widget.controller.show_settings("Storage")
+    widget.controller.settings.bring("Storage")
     made = widget.controller.pages
     qtbot.waitUntil(lambda: made.usage is not None, timeout=20000)
     return made
@@ -65,8 +65,8 @@ def test_what_is_chosen_takes_effect_at_once_and_is_kept(
     assert not pages.cache_folder.isEnabled()
     assert "NAPARI_MASKINVERSION_CACHE" in pages.cache_folder.toolTip()
     monkeypatch.delenv("NAPARI_MASKINVERSION_CACHE")
-    widget.controller.show_settings("Display")
-    widget.controller.show_settings("Storage")  # whose folder no variable sets any more
+    widget.controller.settings.bring("Display")
+    widget.controller.settings.bring("Storage")  # whose folder no variable sets any more
     choose(pages, "heatmap", "magma")
     assert load() == Preferences(heatmap="magma")
     after = widget.canvas.heatmap.layer.colormap
@@ -229,7 +229,7 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     speed.write_text("x" * 2_000_000)
     foreign.parent.mkdir()
     foreign.write_text("mine")
-    widget.controller.show_settings("Storage")
+    widget.controller.settings.bring("Storage")
     dialog = widget.controller.pages
     qtbot.waitUntil(lambda: dialog.usage is not None, timeout=20000)
     assert "2.0 MB" in dialog.sizes.text()
@@ -274,7 +274,7 @@ def arrange(widget, qtbot):
 
 
 def test_no_text_about_the_storage_is_cut(widget, pages, qtbot):
-    widget.controller.show_settings("Storage")
+    widget.controller.settings.bring("Storage")
     qtbot.waitUntil(lambda: pages.usage is not None, timeout=20_000)
     dialog = widget.controller.settings
     dialog.resize(dialog.minimumSizeHint())

@@ -114,8 +114,8 @@ class StoragePage(QWidget):
         if self.usage is None:
             return
         sizes = self.usage.sizes
-        listed = [f"{kind.title}: {readable(sizes[kind.name])}" for kind in KINDS]
-        listed = [text for kind, text in zip(KINDS, listed, strict=True) if sizes[kind.name]]
+        there = [kind for kind in KINDS if sizes[kind.name]]
+        listed = [f"{kind.title}: {readable(sizes[kind.name])}" for kind in there]
         text = (
             f"This deletes from {self.usage.folder}:\n\n"
             + "\n".join(listed)

@@ -340,9 +340,9 @@ class MaskInversionWidget(Topic, QWidget):
             "export all": self._choose_export_all,
             "add images": self.images.add_new,
             "save regions": self.images.keeper.flush,
-            "settings": self.controller.show_settings,
+            "settings": self.controller.settings.bring,
             "switch": self.session.choose_added,
-            "model": partial(self.controller.show_settings, "Model"),
+            "model": partial(self.controller.settings.bring, "Model"),
         }
         actions[action]()
 

@@ -163,15 +163,9 @@ class RunTask:
         self._request.input.left_out(self._tasks)
         # Refused here, before a model of gigabytes is read.
         run.check_tasks(self._tasks)
-        known = identities(self._tasks)
-        pixels = ImageFingerprint.of(self._request.input)
-        masks = compress_masks(self._tasks)
-        self._about = {
-            "total": len(known),
-            "identities": known,
-            "masks": masks,
-            "fingerprint": pixels,
-        }
+        pixels, known = ImageFingerprint.of(self._request.input), identities(self._tasks)
+        self._about = {"total": len(known), "identities": known, "fingerprint": pixels}
+        self._about["masks"] = compress_masks(self._tasks)
         model = self._store.load(model_name, device)
         show(Update(text=words.encoding(), fraction=0.0, note=self._store.note))
 

@@ -15,6 +15,10 @@ def among(layer: Any, layers: Iterable[Any]) -> bool:
     return layer is not None and any(layer is one for one in layers)
 
 
+def _alive(references: Iterable[Callable[[], Any]]) -> list[Any]:
+    return [layer for one in references if (layer := one()) is not None]
+
+
 class Choice:
     """The layers of the viewer: whose they are, and which of them the user has chosen.
 
@@ -38,16 +42,6 @@ class Choice:
         self._made: weakref.WeakKeyDictionary[Any, list[Callable[[], Any]]] = (
             weakref.WeakKeyDictionary()
         )
-
-    @property
-    def images(self) -> list[Any]:
-        """The images in the viewer, the lowest first."""
-        return [layer for one in self._images if (layer := one()) is not None]
-
-    @property
-    def regions(self) -> list[Any]:
-        """The regions layers in the viewer, the lowest first."""
-        return [layer for one in self._regions if (layer := one()) is not None]
 
     def choose(self, now: tuple[Any, Any], image: Any, regions: Any) -> tuple[Any, Any]:
         """Return the layers after the user has chosen some; an image brings back its regions."""
@@ -78,7 +72,7 @@ class Choice:
         the last image, or regions of the image. While the user is ``asked`` about an image, regions
         wait: they may be those of it.
         """
-        before = self.regions
+        before = _alive(self._regions)
         self._images = [weakref.ref(layer) for layer in images]
         self._regions = [weakref.ref(layer) for layer in regions]
         if among(added, images) and now[0] is not None and not self.is_kept:
@@ -104,7 +98,7 @@ class Choice:
     @property
     def has_added_image(self) -> bool:
         """Whether what was added last, and not chosen, is an image."""
-        return among(self.added(), self.images)
+        return among(self.added(), _alive(self._images))
 
     def own(self, image: Any, regions: Any) -> None:
         """Remember that regions are chosen with an image."""
@@ -134,7 +128,7 @@ class Choice:
 
     def _regions_of(self, image: Any) -> Any:
         """Return the last layer with results on an image, else the last one made for it, ..."""
-        there = self.regions
+        there = _alive(self._regions)
         computed = self.records.regions_of(image)
         made = [layer for layer in self._made if self.is_made_for(layer, [image])]
         free = [layer for layer in there if self._may_lie_on(layer, image)]
@@ -142,7 +136,7 @@ class Choice:
 
     def _may_lie_on(self, regions: Any, image: Any) -> bool:
         """Return whether regions belong to an image, to no other one, or to another channel."""
-        owner, images = self._owners.get(regions, NOTHING)(), self.images
+        owner, images = self._owners.get(regions, NOTHING)(), _alive(self._images)
         if owner is image or not among(owner, images):
             return True
         upper = [one for one in images if one is owner or one is image][-1]

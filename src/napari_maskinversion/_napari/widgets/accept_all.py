@@ -25,15 +25,9 @@ class AcceptAll(QWidget):
         about, name = "with at least this confidence", f"Lowest confidence {where}"
         self.limit = number_box(0, 100, _CONFIDENCE, about, suffix=" %", name=name)
         self.accept = button("Accept", tip, name=f"Accept {where}")
-        stack(
-            self,
-            line(QLabel("All"), self.word, shares=(0, 1)),
-            line(
-                *(QLabel("from"), self.limit, self.accept, *buttons),
-                shares=(0, 1, 1, *(1 for _ in buttons)),
-            ),
-            spacing=4,
-        )
+        above, controls = line(QLabel("All"), self.word, shares=(0, 1)), (self.limit, self.accept)
+        below = line(QLabel("from"), *controls, *buttons, shares=(0, 1, 1, *(1 for _ in buttons)))
+        stack(self, above, below, spacing=4)
         self.word.currentIndexChanged.connect(lambda _: self.changed.emit())
         self.limit.valueChanged.connect(lambda _: self.changed.emit())
 
