@@ -41,7 +41,7 @@ TOGETHER = (
     ),
     (
         *("tests/_napari/review", "tests/_napari/results", "tests/_napari/workers"),
-        *("tests/_napari/vocabulary", "tests/_napari"),
+        *("tests/_napari/vocabulary", "tests/_napari/session"),
     ),
     (
         *("tests/_napari/inputs", "tests/_napari/layers", "tests/_napari/plugin"),

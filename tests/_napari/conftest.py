@@ -22,8 +22,8 @@ from qtpy.QtCore import QEvent, QThreadPool
 from qtpy.QtWidgets import QApplication, QDockWidget
 from skimage.io import imsave
 
-from napari_maskinversion._napari import session
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.session import session
 from napari_maskinversion._napari.workers import notify
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import preload_torch

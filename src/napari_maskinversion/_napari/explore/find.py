@@ -120,8 +120,7 @@ class FindSection(ProgressSection):
         self.model = MatchesModel(self)
         self.table = table_view(self.model, "Regions by how well the words fit them")
         self._build()
-        self.estimator = Estimator(self)
-        self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
+        self.estimator = Estimator(self._estimation, self)
         self.estimator.ready.connect(self.estimate.say)
         self.form.changed.connect(self.estimator.later)
         self.whole.toggled.connect(self.estimator.later)
@@ -556,10 +555,8 @@ def find_regions(
         known = _same_as_now(run, candidates)
     reused = known is not None
     if known is None:
-        task = RunTask(run, store)
-        task.run()
-        finished = task.finished()
-        known = Known(finished.results, finished.pixels, finished.masks)
+        record = RunTask(run, store).run()
+        known = Known(record.results, record.fingerprint, record.masks)
     results = known.results
     show(Update(text=words.COMPARING_WORDS, fraction=1.0))
     model = store.load(name, device)

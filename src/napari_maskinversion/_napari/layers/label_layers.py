@@ -160,15 +160,13 @@ def layer_of(
     return drawn.pixels, {"name": name, "features": features_of(drawn), "metadata": metadata}
 
 
-def layer_of_regions(
-    regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...], axes: tuple[int, int]
-) -> tuple[Any, dict[str, Any]]:
-    """Return the same of regions and their planes, for an array with rows and columns on axes."""
-    turned, (first, second) = axes[0] > axes[1], sorted(axes)
-    others = [axis for axis in range(len(shape)) if axis not in axes]
+def annotations_of(
+    regions: Sequence[tuple[Position, Region]], shape: tuple[int, int]
+) -> Annotations:
+    """Return regions and their planes with what their file said of them."""
     items = tuple(
         Annotation(
-            region=_turned(region) if turned else region,
+            region=region,
             label=region.name,
             position=position,
             source_id=region.source_id,
@@ -176,6 +174,15 @@ def layer_of_regions(
         )
         for position, region in regions
     )
+    return Annotations(shape=shape, items=items)
+
+
+def layer_of_regions(
+    regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...], axes: tuple[int, int]
+) -> tuple[Any, dict[str, Any]]:
+    """Return the same of regions and their planes, for an array with rows and columns on axes."""
+    turned, (first, second) = axes[0] > axes[1], sorted(axes)
+    others = [axis for axis in range(len(shape)) if axis not in axes]
 
     def place(item: Annotation) -> tuple[Any, ...]:
         key: list[Any] = [0] * len(shape)
@@ -185,10 +192,25 @@ def layer_of_regions(
         key[first], key[second] = slice(y0, y1), slice(x0, x1)
         return tuple(key)
 
-    plane = shape[first], shape[second]
-    pixels, about = layer_of(Annotations(shape=plane, items=items), shape, place, "")
+    if turned:
+        regions = [(position, _turned(region)) for position, region in regions]
+    annotations = annotations_of(regions, (shape[first], shape[second]))
+    pixels, about = layer_of(annotations, shape, place, "")
     del about["name"]
     return pixels, about
+
+
+def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: Sequence[int]) -> str:
+    """Return why regions cannot be labels on an image of this shape; "" if they can."""
+    if math.prod(shape) > _MOST_PIXELS:
+        return f"{' x '.join(map(str, shape))} px are too many for one"
+    # Label values must equal the table's numbers.
+    odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
+    if odd is not None:
+        return f"region {odd} has a number that no label can have (1 to {2**31 - 1})"
+    if any(len(place) != len(shape) - 2 for place, _ in regions):
+        return "their planes are not those of this image"
+    return ""
 
 
 def source_facts(features: Any, metadata: Mapping[str, Any]) -> dict[int, dict[str, Any]]:

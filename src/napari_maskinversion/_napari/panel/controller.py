@@ -41,8 +41,8 @@ class PanelController(Topic, QObject):
         self.preferences = load()
         self.part = PanelHeader(panel, panel.input, self._session)
         self.part.keys.clicked.connect(self.show_keys)
-        self.part.settings.clicked.connect(lambda _=False: self.show_settings())
-        self.part.change.clicked.connect(lambda _=False: self.show_settings("Model"))
+        self.part.settings.clicked.connect(lambda _=False: self.settings.bring())
+        self.part.change.clicked.connect(lambda _=False: self.settings.bring("Model"))
         self.part.photographs.clicked.connect(lambda _=False: panel.download.choose(INSTEAD))
         self.pages = StoragePage(self.preferences)
         self.pages.changed.connect(self._save)
@@ -154,12 +154,6 @@ class PanelController(Topic, QObject):
         session = self._session
         session.settings = settings.changed({"device": session.settings.device})
         self._state.show_settings(session.settings)
-
-    # -- places -------------------------------------------------------------------------------
-
-    def show_settings(self, page: str = "") -> None:
-        """Open the settings, at a page if one is named."""
-        self.settings.bring(page)
 
 
 class NapariPage:
