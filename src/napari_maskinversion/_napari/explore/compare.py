@@ -42,7 +42,8 @@ class CompareSection(RegionSection):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._names = ("", "")  # of the two results
-        self.estimator = Estimator(self._estimation, self)
+        self.estimator = Estimator(self)
+        self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.what = combo_box(tip="The setting to change")
         self.model = combo_box(tip="The other model, of those on this machine")
         self.method = combo_box(tip="The other method")

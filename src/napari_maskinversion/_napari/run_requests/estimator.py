@@ -28,13 +28,13 @@ Work = Callable[[], str]
 class Estimator(QObject):
     """Estimates a run shortly after the last change, outside the GUI thread."""
 
+    due = Signal()  # nothing has changed for a while: whoever follows calls `estimate`
     ready = Signal(str)  # the estimate, or why there is none
 
-    def __init__(self, prepare: Callable[[], Work | None], parent: QObject) -> None:
+    def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._prepare = prepare  # returns None where there is nothing to say
         self._waiting = False
-        self._pause = debouncer(self, QUIET, self._estimate)
+        self._pause = debouncer(self, QUIET, self.due.emit)
         self._worker = Worker("latest", "The estimate", self.ready.emit, self.ready, parent=self)
 
     def later(self, _: object = None) -> None:
@@ -54,10 +54,11 @@ class Estimator(QObject):
         """Whether an estimate is waiting or running."""
         return self._waiting or self._worker.busy
 
-    def _estimate(self) -> None:
+    def estimate(self, prepare: Callable[[], Work | None]) -> None:
+        """Do the work that is prepared now; None where there is nothing to say."""
         self._waiting = False
         try:
-            work = self._prepare()
+            work = prepare()
         except MaskInversionError as error:
             self.ready.emit(str(error))
             return
