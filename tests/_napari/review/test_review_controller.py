@@ -430,7 +430,7 @@ def test_undecided_regions_show_on_dark_and_on_light_images():
 
 def test_options_come_back_after_a_restart(qtbot, opened):
     first = opened()
-    changed = {"order": "largest", "keys": "by word", "colors": True, "learn": True, "weight": 0.3}
+    changed = {"order": "largest", "keys": "by word", "colors": True, "learn": True}
     first.review.part.form.set_values(changed)
     first.shut_down()
     second = opened()

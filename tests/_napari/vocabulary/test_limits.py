@@ -146,7 +146,6 @@ def test_what_was_learned_is_judged_by_other_limits_too(qtbot, reviewing):
 
     part, control = reviewing.review.part, reviewing.review
     part.form["learn"].click()
-    part.form.set_values({"weight": 0.0})  # text alone: nothing changes but by the threshold
     qtbot.waitUntil(lambda: not control.learning.busy, timeout=60_000)
     assert control.state.suggestion(3) == "cat"
     threshold(qtbot, reviewing, "0.6")
