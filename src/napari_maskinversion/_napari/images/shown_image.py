@@ -187,7 +187,7 @@ def show_image(
         viewer, session, opened.name, images, labels, SavedRegions(opened.identities)
     )
     channels = shown.channels
-    planes = (opened.planes or session.scope.planes) if labels.ndim > 2 else "shown"
+    planes = (labels.ndim > 2 and opened.planes) or session.scope.planes
     session.scope = replace(session.scope, channels=channels, planes=planes)
     scope = replace(session.scope, limited=False, ids="", merge=False)
     shown.show_results(opened, scope)  # once its layers are chosen

@@ -171,7 +171,8 @@ class KeptRecords:
 
     def regions_of(self, image: Any) -> list[Any]:
         """Return the regions layers that have records on an image."""
-        return [] if image is None else list(self._records.get(image, ()))
+        by_regions = {} if image is None else self._records.get(image, {})
+        return [regions for regions, planes in by_regions.items() if planes]
 
     def forget(self, record: ResultRecord) -> None:
         """Drop a record."""
