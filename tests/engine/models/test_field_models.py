@@ -453,6 +453,10 @@ def test_a_file_of_maskclippp_is_loaded_and_read_by_the_mean_of_its_values(monke
     config = cut_architecture(monkeypatch, "EVA02-L-14-336")
     clip = lively(CustomTextCLIP(24, CLIPVisionCfg(**config["vision_cfg"]), config["text_cfg"]))
     state = {"visual_encoder.mask_logit_scale": torch.zeros(3, 2), "psm.corr_proj_in.0.bias": ONE}
+    # EVA stores its rotary positions, which timm computes
+    for owner in ("", "blocks.0.attn."):
+        state[f"visual_encoder.proxy.{owner}rope.freqs_cos"] = torch.ones(16, 8)
+        state[f"visual_encoder.proxy.{owner}rope.freqs_sin"] = torch.ones(16, 8)
     for name, value in clip.state_dict().items():
         if name.startswith("visual."):
             for ours, theirs in PUBLISHED:
