@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from skimage.io import imread
 
 from napari_maskinversion import label_regions, read_image, read_regions
@@ -35,6 +36,8 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def in_python(folder):
+    # A panel's test before may have raised it for this thread alone; last bits depend on it
+    torch.set_num_threads(1)
     image = read_image("images/photo.png")
     masks = read_regions("masks/photo.png", image.shape[:2])
     return label_regions(image, masks, WORDS, device="cpu")

@@ -209,7 +209,8 @@ def fgclip2(hub, monkeypatch, tmp_path):
 
     def embed_images(images):
         patches = convert_image_to_patches(images[0], 8)[None]
-        seen = torch.ones(1, 16, dtype=torch.long), torch.tensor([[4, 4]])
+        grid = torch.tensor([[images.shape[2] // 8, images.shape[3] // 8]])
+        seen = torch.ones(patches.shape[:2], dtype=torch.long), grid
         return model.get_image_features(patches, *seen).pooler_output
 
     return embed_images, lambda tokens: model.get_text_features(tokens).pooler_output, 32
@@ -310,6 +311,21 @@ def test_one_fetch_brings_everything_and_then_no_socket_is_needed(
     masks = np.zeros((1, 32, 32), bool)
     masks[0, :16, :16] = True
     assert np.isfinite(inverter.invert(masks, steps=1).embeddings).all()
+
+
+@pytest.mark.parametrize("size", [(16, 24), (56, 40)])
+def test_fgclip2_at_another_size_is_the_published_model(hub, monkeypatch, tmp_path, size):
+    """Its authors resample positions bilinearly, unlike timm."""
+    embed_images, *_ = fgclip2(hub, monkeypatch, tmp_path)
+    image = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        found, expected = load_model("FG-CLIP2-B").embed_images(image), embed_images(image)
+    torch.testing.assert_close(
+        torch.nn.functional.normalize(found, dim=-1),
+        torch.nn.functional.normalize(expected, dim=-1),
+        rtol=0,
+        atol=1e-6,
+    )
 
 
 def test_fgclip2_reads_full_stops_and_no_capitals(hub, monkeypatch, tmp_path):
@@ -453,6 +469,10 @@ def test_a_file_of_maskclippp_is_loaded_and_read_by_the_mean_of_its_values(monke
     config = cut_architecture(monkeypatch, "EVA02-L-14-336")
     clip = lively(CustomTextCLIP(24, CLIPVisionCfg(**config["vision_cfg"]), config["text_cfg"]))
     state = {"visual_encoder.mask_logit_scale": torch.zeros(3, 2), "psm.corr_proj_in.0.bias": ONE}
+    # EVA stores its rotary positions, which timm computes
+    for owner in ("", "blocks.0.attn."):
+        state[f"visual_encoder.proxy.{owner}rope.freqs_cos"] = torch.ones(16, 8)
+        state[f"visual_encoder.proxy.{owner}rope.freqs_sin"] = torch.ones(16, 8)
     for name, value in clip.state_dict().items():
         if name.startswith("visual."):
             for ours, theirs in PUBLISHED:

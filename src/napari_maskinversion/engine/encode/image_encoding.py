@@ -160,18 +160,22 @@ def embed(
 
 
 def resample_positions(
-    positions: Tensor, native: tuple[int, int], grid: tuple[int, int], prefix: int = 1
+    positions: Tensor,
+    native: tuple[int, int],
+    grid: tuple[int, int],
+    prefix: int = 1,
+    mode: str = "bicubic",
 ) -> Tensor:
     """Resample positional embeddings (prefix + native tokens, d) to another grid.
 
-    Bicubic with antialiasing, on a copy; the first ``prefix`` stay. If the grids agree, they are
+    With antialiasing, on a copy; the first ``prefix`` stay. If the grids agree, they are
     returned unchanged.
     """
     if tuple(native) == tuple(grid):
         return positions
     first, rest = positions[:prefix], positions[prefix:]
     image = rest.float().reshape(1, *native, -1).permute(0, 3, 1, 2)
-    resize = partial(functional.interpolate, size=grid, mode="bicubic", antialias=True)
+    resize = partial(functional.interpolate, size=grid, mode=mode, antialias=True)
     return torch.cat([first, on_cpu(resize, image)[0].flatten(1).T.to(first.dtype)])
 
 

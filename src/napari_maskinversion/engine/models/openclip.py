@@ -69,9 +69,10 @@ def architecture_config(architecture: str) -> dict[str, Any]:
         return copy.deepcopy(text_towers.ARCHITECTURES[architecture])
     if architecture in _FGCLIP:
         twin = architecture_config(_FGCLIP[architecture])
-        # Its authors keep full stops; open_clip builds the tower of SigLIP 2 with the exact GELU.
+        # Its authors keep full stops. open_clip builds the tower of SigLIP 2 with the exact GELU,
+        # and timm resamples its positions bicubically.
         twin["text_cfg"]["tokenizer_kwargs"] = {"clean": "lower"}
-        return {**twin, "tanh_gelu": True}
+        return {**twin, "as_published": True}
     config = factory.get_model_config(architecture) if ":" not in architecture else None
     if config is None:
         if elsewhere := elsewhere_called(architecture):
@@ -257,7 +258,7 @@ def build(
     arguments["vision_cfg"]["timm_model_pretrained"] = False  # the weights come from a file
     custom_text = arguments.pop("custom_text", False)
     arguments["quick_gelu"] = quick_gelu
-    tanh_gelu = arguments.pop("tanh_gelu", False)
+    as_published = arguments.pop("as_published", False)
     custom_text = custom_text or bool(arguments["text_cfg"].get("hf_model_name"))
     kind: type[nn.Module] = CustomTextCLIP if custom_text else CLIP
     if "multimodal_cfg" in arguments:
@@ -268,9 +269,12 @@ def build(
     except Exception as error:  # open_clip raises nearly anything on values that do not fit
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ModelError(f"{name} cannot be built, its sizes do not fit: {reason}.") from error
-    for gelu in cast("Any", module).visual.modules() if tanh_gelu else ():
-        if type(gelu) is nn.GELU:
-            gelu.approximate = "tanh"
+    if as_published:
+        visual = cast("Any", module).visual
+        visual.trunk.resampling = "bilinear"
+        for gelu in visual.modules():
+            if type(gelu) is nn.GELU:
+                gelu.approximate = "tanh"
     return module
 
 

@@ -85,7 +85,7 @@ _SIGLIP_TEXT: Final = (
 )
 # Of FG-CLIP 2: for boxes and long texts
 _NOT_READ: Final = r"dense_feature_head|longtext_head|boxtext_head|.*position_embedding_(res|ori)\."
-# MaskCLIP++: EVA's image tower, its text tower, and what weighs masks and classes in training
+# MaskCLIP++: EVA's image tower and its text tower
 _MASKCLIPPP: Final = (
     (r"^visual_encoder\.proxy\.", "visual.trunk."),
     (r"^text_encoder\.proxy\.", "text."),
@@ -97,7 +97,11 @@ _MASKCLIPPP: Final = (
     (r"\.mlp\.w2\.", ".mlp.fc1_x."),
     (r"\.mlp\.w3\.", ".mlp.fc2."),
 )
-_TRAINING: Final = r"psm\.|criterion\.|visual_encoder\.mask_logit_scale$"
+# What weighs masks and classes in training, and EVA's rotary positions, which timm computes
+_UNUSED: Final = (
+    r"psm\.|criterion\.|visual_encoder\.mask_logit_scale$"
+    r"|visual_encoder\.proxy\.(.*\.)?rope\.freqs_(cos|sin)$"
+)
 
 
 def translated(state: State) -> State:
@@ -114,7 +118,7 @@ def translated(state: State) -> State:
     elif "vision_model.head.probe" in state:
         state = _of_siglip(state)
     elif "visual_encoder.proxy.cls_token" in state:
-        state = _renamed(_without(state, _TRAINING), _MASKCLIPPP)
+        state = _renamed(_without(state, _UNUSED), _MASKCLIPPP)
     return state
 
 

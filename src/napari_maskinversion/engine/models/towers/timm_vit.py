@@ -124,7 +124,9 @@ class TimmTower(ImageTower):
         positions: Tensor | float = 0.0
         if vit.pos_embed is not None:
             count = 0 if vit.no_embed_class else self._prefix
-            positions = resample_positions(vit.pos_embed[0], self._native, grid, count).to(x.dtype)
+            mode = getattr(vit, "resampling", "bicubic")
+            positions = resample_positions(vit.pos_embed[0], self._native, grid, count, mode)
+            positions = positions.to(x.dtype)
         if vit.no_embed_class:
             x = torch.cat([*first, x + positions], dim=1)
         else:
