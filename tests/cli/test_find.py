@@ -133,6 +133,8 @@ def test_sam_proposes_where_a_checkpoint_is_there(call, files, tmp_path, sam, mo
     named = ("find", files / "frog.png", "frog, not a cow", "--checkpoint", sam, *few)
     code, _, told = call(*named, "--out", out)
     assert code == 0, told
+    record = json.loads((out / "result.json").read_text())
+    assert record["source"]["query"] == "frog, not a cow"
     assert "tiny.pth proposed " in told
     assert f"regions (whole image, reduced to {SIDE} px)." in told
     frame, labels = pd.read_csv(out / "regions.csv"), np.asarray(Image.open(out / "labels.tif"))

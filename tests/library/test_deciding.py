@@ -2,9 +2,11 @@
 
 import pytest
 
+from napari_maskinversion.base.errors import InUseError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.library.deciding import decide_steps, take_back_steps
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.library.store import Store
 from napari_maskinversion.review.decisions import Decision
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
@@ -79,6 +81,25 @@ def test_only_images_that_were_decided_are_taken_back(library, tmp_path):
         decided = decide(library, ids, status="rejected")
         (taken,) = take_back_steps(library, ids, decided)
     assert (taken[0].endswith("image-0.png"), taken[2]) == (True, "")
+
+
+def test_decisions_that_the_library_cannot_take_are_saved_and_can_be_taken_back(
+    library, tmp_path, monkeypatch
+):
+    before, ids = states(library), library.rows()["id"].iloc[:2].tolist()
+
+    def busy(*_):
+        raise InUseError("it is in use")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "update", busy)
+        decided = decide(library, ids, status="rejected")
+    (problem,) = decided.problems.values()
+    assert problem == "saved with the image; the library could not take it: it is in use"
+    assert (decided.count, states(library)) == (2, before)
+    list(take_back_steps(library, ids, decided))
+    with reviewing(tmp_path) as own:
+        assert not own.decisions
 
 
 def test_accepting_takes_what_is_suggested_for_each(library):

@@ -100,6 +100,13 @@ def test_filters(library, where, expected):
     assert sorted(ids(answers)) == expected
 
 
+def test_brackets_in_the_name_of_an_image_are_themselves(library, tmp_path):
+    image = write_image(tmp_path, 2).rename(tmp_path / "image [2].png")
+    library.add(bundle(1, seed=2), image=image)
+    for name in ("image [2].png", str(image), "* [2]*"):
+        assert ids(library.rows(image=name)) == [11]
+
+
 @pytest.mark.parametrize(
     ("where", "said"),
     [

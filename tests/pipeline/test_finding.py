@@ -17,7 +17,7 @@ from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.ranking.query import embed_expression
 from napari_maskinversion.pipeline import finding
-from napari_maskinversion.pipeline.finding import propose
+from napari_maskinversion.pipeline.finding import named, propose, words_of
 from napari_maskinversion.results.settings import RunSettings
 
 
@@ -75,6 +75,10 @@ def test_a_word_finds_an_object_that_nobody_drew(model, scene, candidates):
         if one is not other
     )
     assert not len(candidates.found(hits, 1.0).regions)
+    # Each of several words is known or not.
+    for query, unknown in (("frog, apple, not xyzzy", False), ("frog, xyzzy", True)):
+        best = named(found, model, words_of(query, ("{}",), 0.2), query).results.regions[0]
+        assert best.ranking.word_unknown == unknown
 
 
 def test_another_word_embeds_only_proposals_that_are_new(model, candidates, monkeypatch):

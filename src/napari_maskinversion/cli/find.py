@@ -169,8 +169,9 @@ def find_command(
                 f"{hits[0].similarity:.2f}. Lower --threshold to get it."
             )
         done = replace(job, tasks=[replace(job.tasks[0], regions=fitting.regions)])
-        if words is not None:
-            bundle = done.bundle(named(fitting, model, words).results)
+        if words is not None and masks is not None:
+            done = replace(done, source={**job.source, "query": masks})
+            bundle = done.bundle(named(fitting, model, words, masks).results)
         else:
             about = {"like": str(like), "threshold": least}
             done = replace(done, source={**job.source, **about})

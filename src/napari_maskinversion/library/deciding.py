@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import InputError
+from ..base.errors import InputError, MaskInversionError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify_image, plane_of
 from ..base.reading import is_address
 from ..images.opening import open_image
@@ -79,6 +79,7 @@ def _each(
 ) -> Iterator[ImageStep]:
     table, spaces = library.rows(ids=ids), library.info()["spaces"]
     parts = {str(name): rows for name, rows in table.groupby(names_of(table), sort=False)}
+    missed: dict[str, str] = {}  # Why the library lacks decisions that are saved
 
     def work(name: str) -> Step:
         rows: list[Any] = list(parts[name].itertuples())
@@ -89,10 +90,15 @@ def _each(
         with Review(image, regions, info, file=Path(rows[0].image)) as own:
             step = decide(name, own, rows)
             states = [_state(row, own.decisions.get(key_of(row))) for row in rows]
-        Store(library.folder).update(image.content, states)
+        try:
+            Store(library.folder).update(image.content, states)
+        except (MaskInversionError, OSError) as error:
+            why = " ".join(str(error).split())
+            missed[name] = f"saved with the image; the library could not take it: {why}"
         return step
 
-    return each_image(parts, work)
+    for name, step, problem in each_image(parts, work):
+        yield name, step, problem or missed.get(name, "")
 
 
 def _identified(library: Library, id: int) -> ImageIdentity:

@@ -58,6 +58,8 @@ def condition(where: Where) -> tuple[str, dict[str, Any]]:
                     f"There is no decision {wrong.pop()!r}; choose from {', '.join(STATUSES)}."
                 )
             value = json.dumps(list(map(_SEVERAL[name], several)))
+        if name == "image":
+            value = str(value).replace("[", "[[]")  # files may have brackets in their names
         values[name] = value
     return " AND ".join(_TERMS[name] for name in values) or "1", values
 

@@ -20,7 +20,8 @@ from ..base.progress import Tick, listening, telling, tick
 from ..base.regions import Region, Regions, as_array
 from ..images.channels import as_source
 from ..images.plane_source import PlaneSource, read_reduced
-from ..language.labels.presets import unknown_to
+from ..language.labels.label import Label
+from ..language.labels.presets import taught_by, unknown_words
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.query import check_query, embed_query, label_of, wanted_and_not
 from ..language.ranking.ranking import Ranking
@@ -154,9 +155,11 @@ class Found:
     how: str
 
 
-def named(fitting: Found, model: Backbone, words: Vocabulary) -> Found:
+def named(fitting: Found, model: Backbone, words: Vocabulary, query: str) -> Found:
     """Return found regions with what they were found by as their label, as a run gives it."""
-    unknown, one = unknown_to(model, words), np.ones(1, np.float32)
+    wanted = map(Label, wanted_and_not(query)[0])
+    unknown = frozenset(words.labels if unknown_words(wanted, taught_by(model)) else ())
+    one = np.ones(1, np.float32)
     regions = [
         replace(
             region, ranking=Ranking(words.labels, similarity[None], one, words.threshold, unknown)
@@ -242,7 +245,7 @@ def find_regions(
             wanted = _example(loaded, source, query, chosen)
         hits = candidates.search(loaded, wanted)
     fitting = candidates.found(hits, least)
-    return fitting if label is None else named(fitting, loaded, label)
+    return fitting if label is None else named(fitting, loaded, label, str(query))
 
 
 def usual_threshold(words: str | None, proposer: Segmenter | Asked | None) -> float:

@@ -48,7 +48,8 @@ class Decided:
     """What was decided in several images at once."""
 
     steps: Mapping[str, Step] = field(default_factory=dict)  # By image
-    problems: Mapping[str, str] = field(default_factory=dict)  # Why images were left out, by name
+    # Why images were left out, by name; of those with a step, why the library lacks it
+    problems: Mapping[str, str] = field(default_factory=dict)
     stopped: bool = False  # by the user, before the last image
     word: str = ""  # That was accepted
 
@@ -58,7 +59,7 @@ class Decided:
         return sum(map(len, self.steps.values()))
 
 
-ImageStep = tuple[str, Step, str]  # An image, what was decided, why it was left out
+ImageStep = tuple[str, Step, str]  # An image, what was decided, and a problem
 
 
 def each_image(names: Iterable[str], decide: Callable[[str], Step]) -> Iterator[ImageStep]:

@@ -15,16 +15,21 @@ from napari_maskinversion._napari.explore.region_sources import (
     PROJECT,
     RegionTable,
 )
+from napari_maskinversion._napari.images import across
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.layers.layers import file_of
-from napari_maskinversion._napari.session import RegionPlace, outdated
+from napari_maskinversion._napari.session import ProjectState, RegionPlace, outdated
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch.decided import archive_file, decide_steps
 from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.library import deciding
 from napari_maskinversion.library.deciding import decide_steps as decide_in_library
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.library.store import Store
 from napari_maskinversion.results.export.archive import open_archive
-from napari_maskinversion.review.together import Verdict
+from napari_maskinversion.review.decisions import Change, Decision
+from napari_maskinversion.review.together import Decided, Verdict
 from tests._napari.images.conftest import (  # noqa: F401 - fixtures
     WAIT,
     computed,
@@ -109,6 +114,10 @@ def mark(gallery, *rows):
             selection.select(QItemSelection(index, index), selection.SelectionFlag.Select)
 
 
+def cannot(*_, **__):
+    raise InputError("It cannot be done.")
+
+
 def states(gallery):
     frame = gallery.model.table.frame
     return list(frame[["decision", "label"]].itertuples(index=False, name=None))
@@ -118,6 +127,7 @@ def test_one_key_decides_about_regions_of_all_images_and_one_takes_it_back(
     qtbot,
     panel,  # noqa: F811
     computed,  # noqa: F811
+    monkeypatch,
 ):
     gallery = opened(qtbot, panel.gallery, PROJECT)
     assert set(gallery.model.table.frame["image"]) == {"cell-1.png", "cell-2.png"}
@@ -131,6 +141,10 @@ def test_one_key_decides_about_regions_of_all_images_and_one_takes_it_back(
     qtbot.keyClick(gallery.wall, Qt.Key.Key_R)
     settled(qtbot, panel)
     assert {one for one, _ in states(gallery)} == {"rejected"}
+    with monkeypatch.context() as patch:  # what could not be taken back can be once more
+        patch.setattr(across, "take_back_work", cannot)
+        gallery.undo()
+        settled(qtbot, panel)
     qtbot.keyClick(gallery.wall, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     settled(qtbot, panel)
     qtbot.waitUntil(lambda: states(gallery) == [("accepted", "dog")] * total, timeout=WAIT)
@@ -315,13 +329,31 @@ def test_a_click_opens_a_region_of_a_library_without_a_project(
     assert gallery.wall.marked.tolist() == [1]
 
 
-def test_regions_of_a_library_are_decided_and_taken_back(qtbot, section_of, tmp_path, messages):
+def test_regions_of_a_library_are_decided_and_taken_back(
+    qtbot, section_of, tmp_path, messages, monkeypatch
+):
     library = Library.new(tmp_path / "library")
     for seed in (0, 1):
         library.add(bundle(4, seed), image=write_image(tmp_path, seed))
     gallery = section_of
     gallery._session.library = library
     opened(qtbot, gallery, LIBRARY)
+    mark(gallery, 1, 6)
+    with monkeypatch.context() as patch:  # they are saved, and can be undone
+        patch.setattr(Store, "update", cannot)
+        gallery.decide("accepted", "dust")
+        gallery.decide("accepted", "dust")
+        assert messages.pop() == "Wait until the work before is over."
+        qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    assert "image-0.png: saved with the image; the library" in messages.pop()
+    assert not len(library.rows(decision="accepted"))
+    for work in (cannot, deciding.take_back_steps):
+        assert gallery.buttons["undo"].isEnabled()
+        with monkeypatch.context() as patch:
+            patch.setattr(deciding, "take_back_steps", work)
+            gallery.undo()
+            qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    assert not gallery.buttons["undo"].isEnabled()
     mark(gallery, 1, 6)
     gallery.decide("accepted", "dust")
     qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
@@ -375,6 +407,23 @@ def made_table(count, read):
             yield row, np.full((96, 96, 4), row % 255, np.uint8)
 
     return RegionTable(frame=frame, words=("cat", "dog"), cut=cut, embed=lambda rows: rows)
+
+
+def test_decisions_about_another_project_are_not_taken_back(section_of):
+    gallery, session = section_of, section_of._session
+    session.project = ProjectState("cells", (), file="cells.yaml")
+    table, asked = made_table(1, []), []
+    table.frame["box"], table.frame["area"] = [(0, 0, 5, 5)], 25
+    gallery._show(table)
+    mark(gallery, 0)
+    session.events.asked.connect(lambda one: one and asked.append(one.value))
+    gallery.decide("rejected")
+    key = RegionKey(1)
+    step = (Change(key, None, Decision(region=key, status="rejected")),)
+    session.ask("decided", (asked[0], Decided(steps={"cell-1.png": step})))
+    assert gallery.buttons["undo"].isEnabled()
+    session.project = ProjectState("others", (), file="others.yaml")
+    assert not gallery.buttons["undo"].isEnabled()
 
 
 def test_only_pictures_in_view_are_read(qtbot, section_of):

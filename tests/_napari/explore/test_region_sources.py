@@ -112,6 +112,10 @@ def test_regions_of_a_library(tmp_path):
     assert table.frame["id"].is_unique
     np.testing.assert_allclose(table.embed([3, 1]), one.results.embeddings[[3, 1]], atol=2e-3)
     assert all(picture is not None for _, picture in table.thumbnails(range(4)))
+    # It stays with its space when another has more regions.
+    library.add(bundle(6, seed=1, fingerprint="other model"))
+    assert table.decide_as(table.again().again()) == 0
+    assert list(table.frame["decision"]) == ["accepted", "rejected", "undecided", "undecided"]
 
 
 def test_what_is_not_there_is_said(shared):

@@ -6,12 +6,13 @@ import numpy as np
 import tifffile
 from qtpy.QtCore import Qt
 
+from napari_maskinversion._napari.explore import find_across
 from napari_maskinversion._napari.explore.region_sources import open_region, read_library
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.layers.layers import FILE
 from napari_maskinversion._napari.library.library_controller import _on_plane, _placed_as_in
 from napari_maskinversion._napari.session import RegionPlace
-from napari_maskinversion.batch.decided import add_to_library
+from napari_maskinversion.batch.decided import add_to_library, archive_file
 from napari_maskinversion.batch.opened import OpenProject, edit
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results
@@ -40,7 +41,7 @@ def click(qtbot, panel, number):
     return items.hits[number].place
 
 
-def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed):
+def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed, monkeypatch):
     part, session = panel.finder, panel.session
     panel.reveal("explore")
     part.section.open()
@@ -69,6 +70,15 @@ def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed):
     # The region shown is an example: it is like itself, most of all.
     best = search(qtbot, panel)[0]
     assert (best.place, round(best.similarity, 3)) == (place, 1)
+    # Cancel ends it also while pictures are cut.
+    with monkeypatch.context() as patch:
+        patch.setattr(find_across, "outlined", lambda _: part.worker.cancel())
+        assert search(qtbot, panel, "a dog")[0] is best
+    # Results that cannot be read are told.
+    archive_file(OpenProject.read(computed), place.image).write_bytes(b"damaged")
+    hits = search(qtbot, panel, "a car, not dog")
+    assert place.image not in {hit.place.image for hit in hits}
+    assert f"best of {len(hits)} in computed. 2 images have no results" in part.about.text()
     part.where.setCurrentIndex(0)
     assert part.far.isHidden()
 

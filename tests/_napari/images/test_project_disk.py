@@ -3,11 +3,12 @@
 import errno
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.images.images_work import About, suggest_work
+from napari_maskinversion._napari.images.images_work import About, decide_work, suggest_work
 from napari_maskinversion._napari.images.opening import (
     count_regions,
     is_computed,
@@ -21,8 +22,10 @@ from napari_maskinversion._napari.images.project_disk import (
 from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch import opened as batch_opened
+from napari_maskinversion.batch.decided import add_to_library
 from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
@@ -30,7 +33,9 @@ from napari_maskinversion.language.labels.label import Label
 from napari_maskinversion.language.labels.presets import vocabulary_of
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.learning.classifier import Classifier
+from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.settings import RunSettings
+from napari_maskinversion.review.together import Verdict
 from tests._napari.tasks import do
 
 from .conftest import save
@@ -53,6 +58,18 @@ def test_suggest_for_all_computes_each_image_once_and_goes_on_where_it_stopped(p
     )
     ended, _ = suggest(opened)
     assert ended.text == "All images with regions have suggestions."
+
+
+def test_decisions_that_were_saved_when_it_stopped_are_in_the_library(computed_once, tmp_path):
+    opened = OpenProject.read(shutil.copytree(computed_once, tmp_path / "copy"))
+    names, library = ("cell-1.png", "cell-2.png"), Library.new(tmp_path / "library")
+    for name in names:
+        add_to_library(opened, name, library)
+    verdict = Verdict(regions={name: [RegionKey(1)] for name in names}, status="rejected")
+    work, last = partial(decide_work, opened, verdict, library), "Image 1 of 2"
+    ended, _ = do(work, lambda value: isinstance(value, ManyImages) and last in value.text)
+    assert (ended.count, ended.stopped) == (2, True)
+    assert len(library.rows(decision="rejected")) == 2
 
 
 def test_stopping_within_an_image_keeps_nothing_of_it_and_says_how_to_go_on(project):

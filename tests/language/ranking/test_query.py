@@ -21,7 +21,7 @@ from napari_maskinversion.language.ranking.query import (
         ('"a dog, running", Not "a cat, asleep"', ["a dog, running"], ["a cat, asleep"]),
         ('"not a dog"', ["not a dog"], []),
         ('a 5" pipe, not rust', ['a 5" pipe'], ["rust"]),
-        ("nothing, notch, not", ["nothing", "notch", "not"], []),
+        ('nothing, notch, "not"', ["nothing", "notch", "not"], []),
         ("", [], []),
         (' ,"", \u200b', [], []),
     ],
@@ -32,7 +32,12 @@ def test_commas_separate_and_not_avoids_unless_quoted(typed, wanted, unwanted):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"), [(" ,", "The expression is blank"), ("not a dog", "Name a word or a region")]
+    ("typed", "said"),
+    [
+        (" ,", "The expression is blank"),
+        ("not a dog", "Name a word or a region"),
+        ("a dog, Not ,", "Nothing follows 'not'"),
+    ],
 )
 def test_what_names_nothing_is_refused(typed, said):
     with pytest.raises(InputError, match=said):

@@ -6,7 +6,6 @@ No Qt; the work is for a worker.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...base.errors import InputError, MaskInversionError
+from ...base.errors import Cancelled, InputError, MaskInversionError
 from ...base.identity import RegionKey, plane_of
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
@@ -134,32 +133,39 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
         if (archive := archive_file(project, name)) is None:
             left_out += 1
             continue
-        with suppress(MaskInversionError):
+        try:
             bundle = open_archive(archive)
-            results = bundle.results
-            space = Space.of(results)
-            if about != space.about and (
-                about or model is None or space.fingerprint != model.fingerprint
-            ):
-                left_out += 1
-                continue
-            about = space.about
-            similar = (results.embeddings * looked_for).sum(1).tolist()
-            total += len(results)
             decisions = decisions_of(bundle, project.path(name))
-            for row, one in enumerate(results.regions):
-                decision, label = _state(one, decisions.get(RegionKey(one.id, one.position)))
-                if query.fits(decision, label):
-                    near.append((similar[row], name, row, one, label))
+        except (MaskInversionError, OSError):
+            left_out += 1
+            continue
+        results = bundle.results
+        space = Space.of(results)
+        if about != space.about and (
+            about or model is None or space.fingerprint != model.fingerprint
+        ):
+            left_out += 1
+            continue
+        about = space.about
+        similar = (results.embeddings * looked_for).sum(1).tolist()
+        total += len(results)
+        for row, one in enumerate(results.regions):
+            decision, label = _state(one, decisions.get(RegionKey(one.id, one.position)))
+            if query.fits(decision, label):
+                near.append((similar[row], name, row, one, label))
     best = sorted(near, key=lambda hit: -hit[0])[:MOST]
     pictures: dict[tuple[str, int], Pixels] = {}
     for name in dict.fromkeys(name for _, name, *_ in best):
         own = [row for _, other, row, *_ in best if other == name]
-        with suppress(MaskInversionError, OSError):  # the image is gone, or another one
+        try:
             for row, pixels in cut_from_file(project, name, own):
                 check_stopped()
                 if pixels is not None:
                     pictures[name, row] = outlined(pixels)
+        except Cancelled:
+            raise
+        except (MaskInversionError, OSError):  # the image is gone, or another one
+            continue
     hits = tuple(
         FarHit(
             RegionPlace(name, one.id, one.position),
@@ -171,7 +177,7 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
     )
     text = query.about(len(hits), total, project.title)
     if left_out:
-        text += f" {left_out:,} images have no results, or others (model, settings)."
+        text += f" {left_out:,} images have no results, damaged or other ones (model, settings)."
     return FarHits(hits, text)
 
 

@@ -184,6 +184,9 @@ class Gallery(Topic, QWidget):
         file = "" if project is None else project.file
         if file != self._file:
             self._file = file
+            # The images of another project may have the same names.
+            self._done = [one for one in self._done if one[2] is not None or "" in one[0].steps]
+            self._say_count()
             self._source_changed(PROJECT)
 
     def _source_changed(self, source: str) -> None:
@@ -385,27 +388,33 @@ class Gallery(Topic, QWidget):
         """Take back the last decision of the gallery, in all images."""
         if not self._done or self._is_busy():
             return
-        last, ids, library = self._done.pop()
-        self._say_count()
+        last, ids, library = self._done[-1]
         if library is not None:
             from ...library.deciding import take_back_steps
 
             steps = partial(take_back_steps, library, ids, last)
             self._in_library(ids, library, steps, last)
-        else:
-            self._session.ask("take back", last)
+            return
+        if "" in last.steps:  # by the review, at once
+            self._forget(last)
+        self._session.ask("take back", last)
+
+    def _forget(self, undone: Decided) -> None:
+        self._done = [one for one in self._done if one[0] is not undone]
+        self._say_count()
 
     def _is_busy(self) -> bool:
         """Whether earlier decisions are still being saved, which is said."""
-        busy = self.decider.busy or self._session.many is not None
-        if busy:
-            refuse("Wait until the work before is over, or cancel it.")
-        return busy
+        many = self._session.many is not None
+        if many or self.decider.busy:
+            refuse(f"Wait until the work before is over{', or cancel it' * many}.")
+        return many or self.decider.busy
 
     def _decided(self, asked_and_done: tuple[object, Decided]) -> None:
         """Show decisions about images, and keep those of the gallery to be taken back."""
         asked, decided = asked_and_done
         if isinstance(asked, Decided):  # taken back, but for these
+            self._forget(asked)
             self._keep(_left(asked, decided), (), None)
         elif asked is not None and asked is self._asked:
             self._asked = None
@@ -433,18 +442,19 @@ class Gallery(Topic, QWidget):
 
     def _decided_in_library(self, done: tuple[Decided, tuple[int, ...], Library, Any]) -> None:
         decided, ids, library, undone = done
+        if undone is not None:
+            self._forget(undone)
         self._keep(decided if undone is None else _left(undone, decided), ids, library)
         if self._library is library:
             self._take(decided)
         self._session.library_changes += 1
         if decided.problems:
             image, why = next(iter(decided.problems.items()))
-            count = len(decided.problems)
-            if self._session.reviewed is not None:
-                why = f"{why.rstrip('.')} (the image shown is decided as {IMAGE!r})"
-            refuse(
-                f"{count:,} image{'s' * (count != 1)} left out, such as {image}: {why.rstrip('.')}."
-            )
+            why = why.rstrip(".")
+            if self._session.reviewed is not None and image not in decided.steps:
+                why += f" (the image shown is decided as {IMAGE!r})"
+            more = f" And {len(decided.problems) - 1:,} more." * (len(decided.problems) > 1)
+            refuse(f"{'Left out: ' * (image not in decided.steps)}{image}: {why}.{more}")
 
 
 def _read_pictures(table: RegionTable, rows: Sequence[int]) -> None:
@@ -461,7 +471,7 @@ def _read_pictures(table: RegionTable, rows: Sequence[int]) -> None:
 def _left(asked: Decided, taken: Decided) -> Decided:
     """Return what could not be taken back, such as of an image that is open elsewhere."""
     stopped = asked.steps.keys() - taken.steps.keys() if taken.stopped else set()
-    names = set(taken.problems) | stopped
+    names = taken.problems.keys() - taken.steps.keys() | stopped
     return Decided(steps={name: step for name, step in asked.steps.items() if name in names})
 
 

@@ -393,11 +393,12 @@ def of_library(session: Session) -> Callable[[], RegionTable]:
     return partial(read_library, session.library)
 
 
-def read_library(library: Library) -> RegionTable:
-    """Read the rows of a library; for a worker."""
-    spaces = library.info()["spaces"]
+def read_library(library: Library, space: int | None = None) -> RegionTable:
+    """Read the rows of a space of a library, by default the largest; for a worker."""
     # Those of one space: others are the same regions again, or cannot be compared with them.
-    space = max(spaces, key=lambda one: spaces[one]["regions"], default=0)
+    if space is None:
+        spaces = library.info()["spaces"]
+        space = max(spaces, key=lambda one: spaces[one]["regions"], default=0)
     frame = library.rows(space=space)
     ids = frame["id"].to_numpy()
     accepted = (frame["decision"] == "accepted").to_numpy()
@@ -424,7 +425,7 @@ def read_library(library: Library) -> RegionTable:
         words=tuple(word for word in words if word),
         cut=cut,
         embed=lambda rows: library.vectors(ids[np.asarray(rows, int)]),
-        again=partial(read_library, library),
+        again=partial(read_library, library, space or None),
         files={name: file for name, file in zip(made["image"], files, strict=True) if file[1]},
     )
 

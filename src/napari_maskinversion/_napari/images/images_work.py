@@ -220,10 +220,13 @@ def _deciding(project: OpenProject, steps: Iterable[Any], total: int, library: A
         for number, (name, step, problem) in enumerate(steps, 1):
             if step:
                 done[name] = step
+                summary = None
                 with suppress(MaskInversionError, OSError):
-                    show(About(name, summarize(project, name)))
                     if library is not None:
                         update_library(project, name, library)
+                with suppress(MaskInversionError, OSError):
+                    summary = summarize(project, name)
+                show(About(name, summary))  # stops here if it has to
             if problem:
                 problems[name] = problem
             show(partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total))

@@ -30,6 +30,8 @@ def wanted_and_not(*texts: str) -> tuple[list[str], list[str]]:
     for part in (part for text in texts for part in _PARTS.findall(text)):
         fits = _PART.fullmatch(part.strip())
         assert fits is not None
+        if not fits[2] and fits[3].casefold() == "not":
+            raise InputError("Nothing follows 'not': name what to avoid, or quote it as \"not\".")
         if without_hidden(fits[3]).strip():
             words[fits[1] is not None].append(" ".join(fits[3].split()))
     return words
