@@ -149,10 +149,10 @@ class Model(SimpleNamespace):
         return np.full((len(texts), 4), 0.5, np.float32)
 
 
-def taught(state, labels, more_words=False):
-    """What a review learns from regions of another image that look like these rows."""
+def taught(state, labels, more_words=False, image="other", plane=()):
+    """What a review learns from regions of another image, or plane, that look like these rows."""
     rows = state.results.embeddings
-    known = {("other", RegionKey(row)): (rows[row], label) for row, label in labels.items()}
+    known = {(image, RegionKey(row + 1, plane)): (rows[row], one) for row, one in labels.items()}
     model = Model(fingerprint=state.results.info.fingerprint)
     return learn(lambda: model, state.results, state.accepted_rows(), "here", known, more_words)
 
@@ -179,6 +179,13 @@ def test_one_word_teaches_nothing_yet(make):
     state.row = 1
     state.accept(1, 0.0)
     assert taught(state, {0: "red"}).best[:2] == ["red", "white"]
+
+
+def test_other_planes_of_the_same_stack_teach_and_its_own_regions_only_by_the_review(make):
+    state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
+    labels = {0: "white", 1: "red"}
+    assert taught(state, labels, image="here", plane=(("z", 1),)).best[:2] == ["white", "red"]
+    assert taught(state, labels, image="here") is None
 
 
 def test_what_waits_is_what_would_be_accepted_learned_or_by_text(make):

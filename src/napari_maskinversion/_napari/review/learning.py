@@ -51,11 +51,12 @@ def learn(
     known: Mapping[ExemplarKey, LabelledEmbedding],
     more_words: bool = False,
 ) -> Learned | None:
-    """Rank all rows as accepted ones teach, and those of other images; None if they cannot yet.
+    """Rank all rows as accepted ones teach, and regions elsewhere; None if they cannot yet.
 
-    Of other images, words of the list or of this image count, or with ``more_words`` all.
+    Of regions elsewhere, words of the list or of this image count, or with ``more_words`` all.
     """
-    others: Taught = {place: (*one, UNKNOWN) for place, one in known.items() if place[0] != image}
+    own = places(results, image)
+    others: Taught = {place: (*one, UNKNOWN) for place, one in known.items() if place not in own}
     words, examples = _examples(results, accepted, image, others, more_words)
     if len({label for _, label, _, _ in examples}) < 2:
         return None
@@ -161,6 +162,11 @@ def _begun(load: Callable[[], Backbone], results: Results, words: Vocabulary) ->
 def _fitted(begun: Classifier, examples: Sequence[Example], **more: Any) -> Classifier:
     vectors = np.array([one[0] for one in examples]).reshape(-1, begun.texts.shape[1])
     return begun.fit(vectors, [one[1] for one in examples], [one[2] for one in examples], **more)
+
+
+def places(results: Results, image: str) -> set[ExemplarKey]:
+    """Return where the regions of results are: other planes of the image are elsewhere."""
+    return {(image, RegionKey(region.id, region.position)) for region in results.regions}
 
 
 def text_best(region: RegionResult) -> str:
