@@ -20,6 +20,7 @@ from napari_maskinversion._napari.review.decided_layer import LIGHT, DecidedLaye
 from napari_maskinversion._napari.review.learning import learn
 from napari_maskinversion._napari.review.review_keys import KEYS
 from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.base.identity import identify_image
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.review import Review
@@ -728,6 +729,39 @@ def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, o
     assert "wolf" in [button.label.text() for button in part.suggestions]
     part.form["learn"].click()
     assert {model.index(row, 1).data() for row in range(3, 50)} == {"dog"}
+
+
+def test_a_model_that_is_not_there_is_said_in_the_part_and_never_fetched(
+    qtbot, opened, monkeypatch, messages
+):
+    asked, widget = [], opened()
+
+    def get(_, name, device):
+        asked.append(name)
+        raise ModelError("mine.pt does not say its architecture.")
+
+    monkeypatch.setattr(ModelStore, "get", get)
+    review = widget.review
+    show(qtbot, widget, results_of(widget), "ViT-B-32/laion400m_e32")
+    review.part.form["learn"].click()
+    press(qtbot, canvas(widget), "12")
+    settled(qtbot, widget)
+    said = "ViT-B-32/laion400m_e32 is not on this machine yet; press Fetch in Settings > Model"
+    assert said in review.part.learning.text()
+    assert (asked, messages) == ([], [])
+    assert review.state.suggestion(5) == "dog"
+    review.part.learn.click()
+    assert (asked, len(messages)) == ([], 1)
+    show(qtbot, widget, results_of(widget))
+    settled(qtbot, widget)
+    press(qtbot, canvas(widget), "1")
+    settled(qtbot, widget)
+    assert review.part.learning.text() == (
+        "Learn from decisions: mine.pt does not say its architecture."
+    )
+    assert (set(asked), len(messages)) == ({"demo"}, 1)
+    review.part.form["learn"].click()
+    assert review.part.learning.isHidden()
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from qtpy.QtCore import QObject, Signal
 
+from ...base.errors import MaskInversionError
 from ..session import ResultRecord, Session
 from ..widgets.sections import pause
-from ..workers.notify import refuse
 from ..workers.worker import Worker
 from .learning import KnownRegions, Learned, learn
 from .review_options import ReviewOptions
@@ -31,6 +31,7 @@ class ReviewLearning(QObject):
     """Keeps accepted regions, and re-ranks suggestions in a worker if learning is on."""
 
     ranked = Signal()
+    noted = Signal(str)  # Why nothing is learned, though that is asked for; "": it is
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class ReviewLearning(QObject):
         self.keeping = ExemplarKeeping(self)
         self.keeping.loaded.connect(self._loaded)
         self._learning = Worker(
-            "latest", "Learning from decisions", self._learned, refuse, parent=self
+            "latest", "Learning from decisions", self._learned, self._failed, parent=self
         )
 
     @property
@@ -83,22 +84,22 @@ class ReviewLearning(QObject):
         """Re-rank by accepted regions if learning is on; else restore the text's ranks."""
         state, options, record = self._state, self.options, self._session.record
         if state is None or record is None or not state.has_words:
+            self.noted.emit("")
             return
+        self._learning.drop()
         if not options.learn:
-            self._learning.drop()
             self._take(state, None)
-        else:
-            self._learning.start(
-                partial(
-                    learn,
-                    self._load(record),
-                    state.results,
-                    state.accepted_rows(),
-                    state.review.image.content,
-                    self.known.accepted(state.results),
-                    options.other_words,
-                )
-            )
+            return
+        try:
+            load = self._load(record)
+        except MaskInversionError as error:  # not on this machine: only a button fetches it
+            self._failed(str(error))
+            return
+        known = self.known.accepted(state.results)
+        image, rows = state.review.image.content, state.accepted_rows()
+        self._learning.start(
+            partial(learn, load, state.results, rows, image, known, options.other_words)
+        )
 
     def stop(self) -> None:
         """Drop pending rankings and write unsaved exemplars."""
@@ -116,8 +117,14 @@ class ReviewLearning(QObject):
         if state is not None and (learned is None or state.results is learned.results):
             self._take(state, learned)
 
-    def _take(self, state: ReviewState, learned: Learned | None) -> None:
+    def _failed(self, why: str) -> None:
+        """Keep the text's ranks; a box after each decision would be too much."""
+        if self._state is not None:
+            self._take(self._state, None, f"Learn from decisions: {why}")
+
+    def _take(self, state: ReviewState, learned: Learned | None, note: str = "") -> None:
         state.learn(learned, time.monotonic())
+        self.noted.emit(note)
         self.ranked.emit()
 
 
