@@ -154,7 +154,7 @@ def taught(state, labels, more_words=False, image="other", plane=()):
     rows = state.results.embeddings
     known = {(image, RegionKey(row + 1, plane)): (rows[row], one) for row, one in labels.items()}
     model = Model(fingerprint=state.results.info.fingerprint)
-    return learn(lambda: model, state.results, state.accepted_rows(), "here", known, more_words)
+    return learn(lambda: model, state.results, state.taught, "here", known, more_words)
 
 
 def test_learning_offers_words_of_the_present_list_unless_asked(make):
@@ -181,6 +181,23 @@ def test_one_word_teaches_nothing_yet(make):
     assert taught(state, {0: "red"}).best[:2] == ["red", "white"]
 
 
+def test_one_word_and_a_rejection_teach_what_is_none_of_these_and_keys_still_take_words(make):
+    state = make([("red", 0.9)] * 8)  # the last four look like the first four
+    state.accept(1, 0.0)
+    state.row = 1
+    state.dismiss("rejected", 0.0)
+    learned = taught(state, {})
+    assert (learned.best[4], learned.best[5]) == ("red", NONE_OF_THESE)
+    assert 5 in learned.changed
+    state.learn(learned, 0.0)
+    state.row = 5
+    assert [one.label for one in state.choices if one.label not in CELLS] == []
+    with pytest.raises(InputError, match="R rejects it, 1 takes the word"):
+        state.accept(None, 10.0)
+    state.accept(1, 10.0)
+    assert state.accepted_rows()[5] in CELLS
+
+
 def test_other_planes_of_the_same_stack_teach_and_its_own_regions_only_by_the_review(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
     labels = {0: "white", 1: "red"}
@@ -193,7 +210,7 @@ def test_what_waits_is_what_would_be_accepted_learned_or_by_text(make):
     state.row = 2
     state.dismiss("rejected", 0.0)
     assert [word for word, _ in state.waiting] == ["red", "white"]
-    state.learn(taught(state, {0: "white", 1: "white", 2: "red"}), 0.0)
+    state.learn(taught(state, {0: "white", 1: "white"}), 0.0)
     assert state.suggestion(0) == "white"
     assert [word for word, _ in state.waiting] == ["white", "white"]
     assert state.above("white", 0.0) == [0, 1]

@@ -714,10 +714,14 @@ def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, o
     part, model = widget.review.part, widget.results.model
     show(qtbot, widget, results_of(widget))
     part.form.set_values({"order": "given"})  # as given
-    press(qtbot, canvas(widget), "12")  # region 1 is a dog, 2 a cat; odd ones look like 1
-    assert {model.index(row, 1).data() for row in range(2, 50)} == {"dog"}
+    press(qtbot, canvas(widget), "1")  # region 1 is a dog, 2 a cat; odd ones look like 1
     part.form["learn"].click()
     settled(qtbot, widget)
+    assert part.learning.text().startswith("Learns once two words are accepted, or one and a ")
+    assert {model.index(row, 1).data() for row in range(2, 50)} == {"dog"}
+    press(qtbot, canvas(widget), "2")
+    settled(qtbot, widget)
+    assert part.learning.isHidden()
     shown = [model.index(row, 1).data() for row in range(2, 50)]
     assert shown == ["dog", "cat *"] * 24
     assert "dog by text alone" in model.index(3, 1).data(Qt.ItemDataRole.ToolTipRole)
@@ -883,3 +887,7 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     qtbot.waitUntil(lambda: bool(session.results.info.vocabulary.learned), timeout=60_000)
     best = {row.id: row.suggestion for row in session.results.regions}
     assert [best[number] for number in range(30, 36)] == ["cat", "dog"] * 3
+    review.part.form["learn"].click()
+    settled(qtbot, reviewing)
+    assert review.part.learning.text().startswith("Learn from decisions has no effect while")
+    assert [review.state.suggestion(row) for row in range(29, 35)] == ["cat", "dog"] * 3

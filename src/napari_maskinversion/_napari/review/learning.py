@@ -46,18 +46,19 @@ class Learned:
 def learn(
     load: Callable[[], Backbone],
     results: Results,
-    accepted: Mapping[int, str],
+    decided: Mapping[int, str | None],
     image: str,
     known: Mapping[ExemplarKey, LabelledEmbedding],
     more_words: bool = False,
 ) -> Learned | None:
-    """Rank all rows as accepted ones teach, and regions elsewhere; None if they cannot yet.
+    """Rank all rows as decided ones teach, and regions elsewhere; None if they cannot yet.
 
-    Of regions elsewhere, words of the list or of this image count, or with ``more_words`` all.
+    Rejected rows have None. Of regions elsewhere, words of the list or of this image count, or
+    with ``more_words`` all.
     """
     own = places(results, image)
     others: Taught = {place: (*one, UNKNOWN) for place, one in known.items() if place not in own}
-    words, examples = _examples(results, accepted, image, others, more_words)
+    words, examples = _examples(results, decided, image, others, more_words)
     if len({label for _, label, _, _ in examples}) < 2:
         return None
     begun = _begun(load, results, words)
@@ -65,13 +66,16 @@ def learn(
         classifier = _fitted(begun, examples, validate=False)
     except InputError:  # of one class, once contradictions are left out
         return None
-    rankings = classifier.rank(results.embeddings, classifier.classes)
+    # Keys accept the words of a ranking; "none of these" is what a region is suggested to be.
+    rankings = classifier.rank(results.embeddings, classifier.words)
+    among_all = classifier.rank(results.embeddings, classifier.classes)
     best, changed = [], []
-    for row, (ranking, region) in enumerate(zip(rankings, results.regions, strict=True)):
-        other = ranking.labels[0] != text_best(region)
-        # "None of these" stays unless decisions change it.
-        best.append(ranking.labels[0] if other else region.suggestion)
-        if other:
+    for row, (every, region) in enumerate(zip(among_all, results.regions, strict=True)):
+        first = every.labels[0]
+        # "None of these" by the threshold stays unless decisions change the word.
+        kept = first == text_best(region) or first == region.suggestion
+        best.append(region.suggestion if kept else first)
+        if not kept:
             changed.append(row)
     return Learned(results, rankings, best, frozenset(changed))
 

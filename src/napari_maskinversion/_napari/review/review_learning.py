@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from ...review.decisions import Step
     from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
 
+_RANKED: Final = (
+    "Learn from decisions has no effect while a loaded classifier suggests; Learn... makes a new "
+    "one of words and decisions."
+)
+_TOO_FEW: Final = "Learns once two words are accepted, or one and a rejection."
 _PAUSE: Final = 1000  # milliseconds; decisions within are written together
 
 
@@ -87,8 +92,9 @@ class ReviewLearning(QObject):
             self.noted.emit("")
             return
         self._learning.drop()
-        if not options.learn:
-            self._take(state, None)
+        words = state.results.info.vocabulary
+        if not options.learn or (words is not None and words.learned):
+            self._take(state, None, _RANKED if options.learn else "")
             return
         try:
             load = self._load(record)
@@ -96,7 +102,7 @@ class ReviewLearning(QObject):
             self._failed(str(error))
             return
         known = self.known.accepted(state.results)
-        image, rows = state.review.image.content, state.accepted_rows()
+        image, rows = state.review.image.content, state.taught
         self._learning.start(
             partial(learn, load, state.results, rows, image, known, options.other_words)
         )
@@ -115,7 +121,7 @@ class ReviewLearning(QObject):
     def _learned(self, learned: Learned | None) -> None:
         state = self._state
         if state is not None and (learned is None or state.results is learned.results):
-            self._take(state, learned)
+            self._take(state, learned, _TOO_FEW if learned is None else "")
 
     def _failed(self, why: str) -> None:
         """Keep the text's ranks; a box after each decision would be too much."""
