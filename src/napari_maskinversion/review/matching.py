@@ -166,7 +166,7 @@ def _match(
 def _regions_of(entries: Sequence[Entry]) -> list[tuple[RegionKey, int]]:
     """Return the region of each entry: a segmentation may give its id to another object."""
     boxes: dict[RegionKey, list[Box]] = {}  # The last box of each object with this id
-    found = []
+    owners = []
     for entry in entries:
         box, known = entry.box_yxyx, boxes.setdefault(entry.key, [])
         overlaps = [_box_iou(box, one) for one in known]
@@ -175,8 +175,8 @@ def _regions_of(entries: Sequence[Entry]) -> list[tuple[RegionKey, int]]:
             place = len(known)
             known.append(box)
         known[place] = box
-        found.append((entry.key, place))
-    return found
+        owners.append((entry.key, place))
+    return owners
 
 
 def _pairs(
