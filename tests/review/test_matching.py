@@ -151,6 +151,16 @@ def test_two_regions_of_one_outline_keep_their_own_decisions(review):
         assert labels(again) == {1: "a", 2: "b"}
 
 
+def test_an_id_that_a_new_segmentation_gave_to_another_object_loses_no_decision(review):
+    with review([square(5, 4, 4)]) as first:
+        first.accept(key(5), "a")
+    with review([square(9, 4, 5), square(5, 30, 30)]) as second:
+        assert labels(second) == {9: "a"}
+        second.accept(key(5), "b")
+    with review([square(12, 5, 4), square(20, 30, 31)]) as third:
+        assert labels(third) == {12: "a", 20: "b"}
+
+
 def test_decisions_on_another_image_are_not_used_unless_asked_for(review):
     with review() as first:
         first.accept(key(1), "a")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from typing import Final
 
-from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, difference
+import numpy as np
+import numpy.typing as npt
+
+from ..base.identity import ImageIdentity, Position, RegionIdentity, RegionKey, difference
 from .decision_file import DIGITS, Entry, Run
 from .decisions import Decision, Decisions
+
+FloatArray = npt.NDArray[np.float64]
+Box = tuple[int, int, int, int]
 
 # A redrawn region keeps its decision if the boxes overlap this much (intersection over union).
 _MIN_OVERLAP: Final = 0.5
@@ -74,8 +80,9 @@ def restore(
 
     The mask identifies a region, whatever its id. Otherwise its id does, if the boxes overlap by
     half: the id alone could belong to another object now. Last comes the region that overlaps most,
-    by half, if no decision is about it; none is given the decisions of two. A region that was there
-    when the decision was made is another one.
+    by half, if no decision is about it; none is given the decisions of two: decisions of one id are
+    about one region if their boxes overlap by half. A region that was there when the decision was
+    made is another one.
     """
     own = [run for run in runs if run.image.is_same(image)]
     other = [run for run in runs if not run.image.is_same(image)]
@@ -145,21 +152,52 @@ def _match(
     # Drawn anew, with another id and outline: the boxes that overlap most, one for one.
     decided = set(keys)
     free = [region for region in regions if region.key not in decided]
-    pairs = [
-        (_box_iou(entry.box_yxyx, one.box), index, one.key)
-        for index, (entry, there) in enumerate(entries)
-        if keys[index] is None
-        for one in free
-        if one.key.position == entry.key.position and one.mask[:DIGITS] not in there
-    ]
-    before: dict[RegionKey, RegionKey] = {}
-    after: dict[RegionKey, RegionKey] = {}
-    for overlap, index, key in sorted(pairs, key=lambda pair: -pair[0]):
-        old, there = entries[index][0].key, entries[index][1]
-        fits = overlap >= (_MIN_OVERLAP if there else _MIN_OVERLAP_UNSURE)
-        if fits and before.get(key, old) == old and after.get(old, key) == key:
+    waiting = [index for index, key in enumerate(keys) if key is None]
+    own = _regions_of([entry for entry, _ in entries])
+    before: dict[RegionKey, tuple[RegionKey, int]] = {}
+    after: dict[tuple[RegionKey, int], RegionKey] = {}
+    for _, index, key in sorted(_pairs(entries, waiting, free), key=lambda pair: -pair[0]):
+        old = own[index]
+        if before.get(key, old) == old and after.get(old, key) == key:
             before[key], after[old], keys[index] = old, key, key
     return keys
+
+
+def _regions_of(entries: Sequence[Entry]) -> list[tuple[RegionKey, int]]:
+    """Return the region of each entry: a segmentation may give its id to another object."""
+    boxes: dict[RegionKey, list[Box]] = {}  # The last box of each object with this id
+    owners = []
+    for entry in entries:
+        box, known = entry.box_yxyx, boxes.setdefault(entry.key, [])
+        overlaps = [_box_iou(box, one) for one in known]
+        place = int(np.argmax(overlaps)) if overlaps else 0
+        if not overlaps or overlaps[place] < _MIN_OVERLAP:
+            place = len(known)
+            known.append(box)
+        known[place] = box
+        owners.append((entry.key, place))
+    return owners
+
+
+def _pairs(
+    entries: Sequence[tuple[Entry, frozenset[str]]],
+    waiting: Sequence[int],
+    free: Sequence[RegionIdentity],
+) -> Iterator[tuple[float, int, RegionKey]]:
+    """Yield overlap, entry and free region of all pairs that may be one region."""
+    planes: dict[Position, list[RegionIdentity]] = {}
+    for region in free:
+        planes.setdefault(region.key.position, []).append(region)
+    boxes = {plane: np.array([one.box for one in own], float) for plane, own in planes.items()}
+    for index in waiting:
+        entry, there = entries[index]
+        own = planes.get(entry.key.position, [])
+        if not own:
+            continue
+        overlaps = _overlaps(np.array(entry.box_yxyx, float), boxes[entry.key.position])
+        for row in np.flatnonzero(overlaps >= (_MIN_OVERLAP if there else _MIN_OVERLAP_UNSURE)):
+            if own[row].mask[:DIGITS] not in there:
+                yield float(overlaps[row]), index, own[row].key
 
 
 def _replay(decisions: Decisions, action: str, states: Mapping[RegionKey, Decision | None]) -> None:
@@ -173,12 +211,16 @@ def _replay(decisions: Decisions, action: str, states: Mapping[RegionKey, Decisi
         decisions.keep(states)
 
 
-def _box_iou(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> float:
-    height = min(a[2], b[2]) - max(a[0], b[0])
-    width = min(a[3], b[3]) - max(a[1], b[1])
-    intersection = max(height, 0) * max(width, 0)
-    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (a, b)]
-    return intersection / max(sum(areas) - intersection, 1)
+def _box_iou(a: Box, b: Box) -> float:
+    return float(_overlaps(np.array(a, float), np.array([b], float))[0])
+
+
+def _overlaps(box: FloatArray, boxes: FloatArray) -> FloatArray:
+    """Return the intersection over union of a box with each of others, (n, 4)."""
+    sides = np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2])
+    shared = np.maximum(sides, 0).prod(1)
+    union = (box[2:] - box[:2]).prod() + (boxes[:, 2:] - boxes[:, :2]).prod(1) - shared
+    return np.asarray(shared / np.maximum(union, 1))
 
 
 def _count_other_regions(run: Run, identities: Collection[str | RegionKey]) -> int:

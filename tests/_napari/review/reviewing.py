@@ -51,10 +51,11 @@ def results_of(widget, fingerprint="model a", seed=0):
     return Results(info, tuple(rows))
 
 
-def show(qtbot, widget, results):
+def show(qtbot, widget, results, model="demo"):
     """Show results as if a run had ended with them."""
     session = widget.session
     snapshot = session.snapshot()
+    snapshot = replace(snapshot, settings=snapshot.settings.changed({"model": model}))
     made = record_of(widget).changed(results=results, table=None, snapshot=snapshot)
     session.show(made.changed(fingerprint=None))  # the image may be another one
     if widget.review.keeper.state is None:

@@ -63,11 +63,15 @@ def content(seed):
 
 def test_decisions_of_project_and_library_are_of_one_space_and_the_files_win(project, library):
     shown = bundle(seed=0)
-    elsewhere = Elsewhere(project.file, library, {(content(9), RegionKey(1)): (vectors(1)[0], "x")})
+    plane = RegionKey(1, (("z", 1),))  # of the image that is shown
+    places = ((content(9), RegionKey(1)), (content(0), RegionKey(1)), (content(0), plane))
+    known = {place: (vectors(1)[0], "x") for place in places}
+    elsewhere = Elsewhere(project.file, library, known)
     taught = elsewhere.taught(shown.results, content(0))
     labels = {place: label for place, (_, label, _) in taught.items()}
     assert labels == {
         (content(9), RegionKey(1)): "x",
+        (content(0), plane): "x",
         (content(7), RegionKey(1)): "dust",
         (content(7), RegionKey(2)): None,
         (content(1), RegionKey(1)): WORDS[1],

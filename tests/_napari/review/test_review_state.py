@@ -149,12 +149,12 @@ class Model(SimpleNamespace):
         return np.full((len(texts), 4), 0.5, np.float32)
 
 
-def taught(state, labels, more_words=False):
-    """What a review learns from regions of another image that look like these rows."""
+def taught(state, labels, more_words=False, image="other", plane=()):
+    """What a review learns from regions of another image, or plane, that look like these rows."""
     rows = state.results.embeddings
-    known = {("other", RegionKey(row)): (rows[row], label) for row, label in labels.items()}
+    known = {(image, RegionKey(row + 1, plane)): (rows[row], one) for row, one in labels.items()}
     model = Model(fingerprint=state.results.info.fingerprint)
-    return learn(lambda: model, state.results, state.accepted_rows(), "here", known, more_words)
+    return learn(lambda: model, state.results, state.taught, "here", known, more_words)
 
 
 def test_learning_offers_words_of_the_present_list_unless_asked(make):
@@ -181,12 +181,36 @@ def test_one_word_teaches_nothing_yet(make):
     assert taught(state, {0: "red"}).best[:2] == ["red", "white"]
 
 
+def test_one_word_and_a_rejection_teach_what_is_none_of_these_and_keys_still_take_words(make):
+    state = make([("red", 0.9)] * 8)  # the last four look like the first four
+    state.accept(1, 0.0)
+    state.row = 1
+    state.dismiss("rejected", 0.0)
+    learned = taught(state, {})
+    assert (learned.best[4], learned.best[5]) == ("red", NONE_OF_THESE)
+    assert 5 in learned.changed
+    state.learn(learned, 0.0)
+    state.row = 5
+    assert [one.label for one in state.choices if one.label not in CELLS] == []
+    with pytest.raises(InputError, match="R rejects it, 1 takes the word"):
+        state.accept(None, 10.0)
+    state.accept(1, 10.0)
+    assert state.accepted_rows()[5] in CELLS
+
+
+def test_other_planes_of_the_same_stack_teach_and_its_own_regions_only_by_the_review(make):
+    state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
+    labels = {0: "white", 1: "red"}
+    assert taught(state, labels, image="here", plane=(("z", 1),)).best[:2] == ["white", "red"]
+    assert taught(state, labels, image="here") is None
+
+
 def test_what_waits_is_what_would_be_accepted_learned_or_by_text(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
     state.row = 2
     state.dismiss("rejected", 0.0)
     assert [word for word, _ in state.waiting] == ["red", "white"]
-    state.learn(taught(state, {0: "white", 1: "white", 2: "red"}), 0.0)
+    state.learn(taught(state, {0: "white", 1: "white"}), 0.0)
     assert state.suggestion(0) == "white"
     assert [word for word, _ in state.waiting] == ["white", "white"]
     assert state.above("white", 0.0) == [0, 1]

@@ -20,6 +20,7 @@ from napari_maskinversion._napari.review.decided_layer import LIGHT, DecidedLaye
 from napari_maskinversion._napari.review.learning import learn
 from napari_maskinversion._napari.review.review_keys import KEYS
 from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.base.identity import identify_image
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.review import Review
@@ -713,10 +714,14 @@ def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, o
     part, model = widget.review.part, widget.results.model
     show(qtbot, widget, results_of(widget))
     part.form.set_values({"order": "given"})  # as given
-    press(qtbot, canvas(widget), "12")  # region 1 is a dog, 2 a cat; odd ones look like 1
-    assert {model.index(row, 1).data() for row in range(2, 50)} == {"dog"}
+    press(qtbot, canvas(widget), "1")  # region 1 is a dog, 2 a cat; odd ones look like 1
     part.form["learn"].click()
     settled(qtbot, widget)
+    assert part.learning.text().startswith("Learns once two words are accepted, or one and a ")
+    assert {model.index(row, 1).data() for row in range(2, 50)} == {"dog"}
+    press(qtbot, canvas(widget), "2")
+    settled(qtbot, widget)
+    assert part.learning.isHidden()
     shown = [model.index(row, 1).data() for row in range(2, 50)]
     assert shown == ["dog", "cat *"] * 24
     assert "dog by text alone" in model.index(3, 1).data(Qt.ItemDataRole.ToolTipRole)
@@ -728,6 +733,39 @@ def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, o
     assert "wolf" in [button.label.text() for button in part.suggestions]
     part.form["learn"].click()
     assert {model.index(row, 1).data() for row in range(3, 50)} == {"dog"}
+
+
+def test_a_model_that_is_not_there_is_said_in_the_part_and_never_fetched(
+    qtbot, opened, monkeypatch, messages
+):
+    asked, widget = [], opened()
+
+    def get(_, name, device):
+        asked.append(name)
+        raise ModelError("mine.pt does not say its architecture.")
+
+    monkeypatch.setattr(ModelStore, "get", get)
+    review = widget.review
+    show(qtbot, widget, results_of(widget), "ViT-B-32/laion400m_e32")
+    review.part.form["learn"].click()
+    press(qtbot, canvas(widget), "12")
+    settled(qtbot, widget)
+    said = "ViT-B-32/laion400m_e32 is not on this machine yet; press Fetch in Settings > Model"
+    assert said in review.part.learning.text()
+    assert (asked, messages) == ([], [])
+    assert review.state.suggestion(5) == "dog"
+    review.part.learn.click()
+    assert (asked, len(messages)) == ([], 1)
+    show(qtbot, widget, results_of(widget))
+    settled(qtbot, widget)
+    press(qtbot, canvas(widget), "1")
+    settled(qtbot, widget)
+    assert review.part.learning.text() == (
+        "Learn from decisions: mine.pt does not say its architecture."
+    )
+    assert (set(asked), len(messages)) == ({"demo"}, 1)
+    review.part.form["learn"].click()
+    assert review.part.learning.isHidden()
 
 
 @pytest.fixture
@@ -849,3 +887,7 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     qtbot.waitUntil(lambda: bool(session.results.info.vocabulary.learned), timeout=60_000)
     best = {row.id: row.suggestion for row in session.results.regions}
     assert [best[number] for number in range(30, 36)] == ["cat", "dog"] * 3
+    review.part.form["learn"].click()
+    settled(qtbot, reviewing)
+    assert review.part.learning.text().startswith("Learn from decisions has no effect while")
+    assert [review.state.suggestion(row) for row in range(29, 35)] == ["cat", "dog"] * 3

@@ -1,4 +1,4 @@
-"""Decisions about other images that a classifier learns from: of the project, the library, before.
+"""Decisions about other regions that a classifier learns from: of project, library, before.
 
 No Qt, no napari. It reads files, so it belongs in a worker.
 """
@@ -23,6 +23,7 @@ from ...library.deciding import key_of
 from ...results.export.archive import open_archive
 from ...results.spaces import Space
 from ...review.reporting import decisions_of, image_of
+from .learning import places
 
 if TYPE_CHECKING:
     from ...library.library import Library
@@ -37,7 +38,7 @@ Taught = dict["ExemplarKey", tuple[FloatArray, "str | None", HasMeasures]]
 
 @dataclass(slots=True, eq=False)
 class Elsewhere:
-    """Where decisions about other images are."""
+    """Where decisions about other images, or other planes, are."""
 
     project: Path | None = None
     library: Library | None = None
@@ -46,17 +47,17 @@ class Elsewhere:
     _other: int = 0  # decisions about regions of other spaces
 
     def taught(self, results: Results, image: str) -> Taught:
-        """Return decisions about regions of the space of these results, but for their image."""
+        """Return decisions about regions of the space of these results, but for their own."""
         taught: Taught = {place: (*one, UNKNOWN) for place, one in self.accepted.items()}
-        space = Space.of(results)
-        for one in (self._of_library(space), self._of_project(space, image)):  # the files win
+        space, own = Space.of(results), places(results, image)
+        for one in (self._of_library(space), self._of_project(space, own)):  # the files win
             taught |= one
         if self._other:
             self.notes.append(
                 f"Left out {self._other} decisions about regions of other models or settings, "
                 "whose embeddings cannot be compared."
             )
-        return {place: one for place, one in taught.items() if place[0] != image}
+        return {place: one for place, one in taught.items() if place not in own}
 
     def _of_library(self, space: Space) -> Taught:
         if self.library is None:
@@ -75,7 +76,7 @@ class Elsewhere:
                 taught[content, key_of(row)] = vector, row.label or None, region
         return taught
 
-    def _of_project(self, space: Space, image: str) -> Taught:
+    def _of_project(self, space: Space, own: set[ExemplarKey]) -> Taught:
         if self.project is None:
             return {}
         taught: Taught = {}
@@ -85,8 +86,9 @@ class Elsewhere:
             try:
                 file = archive_file(project, name)
                 bundle = None if file is None else open_archive(file)
-                if bundle is None or (content := image_of(bundle).content) == image:
+                if bundle is None:
                     continue
+                content = image_of(bundle).content
                 decisions = decisions_of(bundle, project.path(name))
             except (MaskInversionError, OSError) as error:
                 self.notes.append(f"Left out {name}: {' '.join(str(error).split())}")
@@ -98,7 +100,7 @@ class Elsewhere:
                 if decision is None or decision.status not in _DECIDED:
                     taught.pop((content, key), None)
                 elif is_other:
-                    self._other += 1
+                    self._other += (content, key) not in own
                 else:
                     taught[content, key] = region.embedding, decision.label or None, region
         return taught

@@ -46,17 +46,19 @@ class Learned:
 def learn(
     load: Callable[[], Backbone],
     results: Results,
-    accepted: Mapping[int, str],
+    decided: Mapping[int, str | None],
     image: str,
     known: Mapping[ExemplarKey, LabelledEmbedding],
     more_words: bool = False,
 ) -> Learned | None:
-    """Rank all rows as accepted ones teach, and those of other images; None if they cannot yet.
+    """Rank all rows as decided ones teach, and regions elsewhere; None if they cannot yet.
 
-    Of other images, words of the list or of this image count, or with ``more_words`` all.
+    Rejected rows have None. Of regions elsewhere, words of the list or of this image count, or
+    with ``more_words`` all.
     """
-    others: Taught = {place: (*one, UNKNOWN) for place, one in known.items() if place[0] != image}
-    words, examples = _examples(results, accepted, image, others, more_words)
+    own = places(results, image)
+    others: Taught = {place: (*one, UNKNOWN) for place, one in known.items() if place not in own}
+    words, examples = _examples(results, decided, image, others, more_words)
     if len({label for _, label, _, _ in examples}) < 2:
         return None
     begun = _begun(load, results, words)
@@ -64,13 +66,16 @@ def learn(
         classifier = _fitted(begun, examples, validate=False)
     except InputError:  # of one class, once contradictions are left out
         return None
-    rankings = classifier.rank(results.embeddings, classifier.classes)
+    # Keys accept the words of a ranking; "none of these" is what a region is suggested to be.
+    rankings = classifier.rank(results.embeddings, classifier.words)
+    among_all = classifier.rank(results.embeddings, classifier.classes)
     best, changed = [], []
-    for row, (ranking, region) in enumerate(zip(rankings, results.regions, strict=True)):
-        other = ranking.labels[0] != text_best(region)
-        # "None of these" stays unless decisions change it.
-        best.append(ranking.labels[0] if other else region.suggestion)
-        if other:
+    for row, (every, region) in enumerate(zip(among_all, results.regions, strict=True)):
+        first = every.labels[0]
+        # "None of these" by the threshold stays unless decisions change the word.
+        kept = first == text_best(region) or first == region.suggestion
+        best.append(region.suggestion if kept else first)
+        if not kept:
             changed.append(row)
     return Learned(results, rankings, best, frozenset(changed))
 
@@ -161,6 +166,11 @@ def _begun(load: Callable[[], Backbone], results: Results, words: Vocabulary) ->
 def _fitted(begun: Classifier, examples: Sequence[Example], **more: Any) -> Classifier:
     vectors = np.array([one[0] for one in examples]).reshape(-1, begun.texts.shape[1])
     return begun.fit(vectors, [one[1] for one in examples], [one[2] for one in examples], **more)
+
+
+def places(results: Results, image: str) -> set[ExemplarKey]:
+    """Return where the regions of results are: other planes of the image are elsewhere."""
+    return {(image, RegionKey(region.id, region.position)) for region in results.regions}
 
 
 def text_best(region: RegionResult) -> str:

@@ -12,11 +12,12 @@ from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
 
 from ...base import progress_words as words
-from ...base.errors import InputError
+from ...base.errors import InputError, MaskInversionError
 from ...review.together import Decided, Verdict
 from ..layers.layers import is_shapes
 from ..layers.overlays import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
+from ..run_requests.preparing import check_on_disk
 from ..session import (
     ResultRecord,
     RunState,
@@ -98,6 +99,7 @@ class ReviewController(Topic, QObject):
         keeper.opening_changed.connect(self._show_opening)
         self.keys.pressed.connect(self.act)
         self.learning.ranked.connect(self._ranked)
+        self.learning.noted.connect(part.learning.say)
         self.learning.keeping.problem.connect(inform)
 
     @property
@@ -425,6 +427,11 @@ class ReviewController(Topic, QObject):
         state, record = self.state, self._session.record
         if state is None or record is None:
             return
+        try:
+            load = self._load(record)
+        except MaskInversionError as error:
+            refuse(str(error))
+            return
         self._taught = state.review  # it stays while words are ranked anew
         from .decided_elsewhere import Elsewhere
 
@@ -434,14 +441,13 @@ class ReviewController(Topic, QObject):
         elsewhere = Elsewhere(file, self._session.library, known)
         image, measures = state.review.image.content, self._options.measures
         self._training.start(
-            partial(
-                train, self._load(record), state.results, state.taught, image, elsewhere, measures
-            )
+            partial(train, load, state.results, state.taught, image, elsewhere, measures)
         )
 
     def _load(self, record: ResultRecord) -> Callable[[], Backbone]:
-        """Return what loads the model of results."""
+        """Return what loads the model of results; refuses one that is not on this machine."""
         settings = record.snapshot.settings
+        check_on_disk(settings.model)
         return partial(self._store.load, settings.model, settings.device)
 
     def _trained(self, trained: Trained) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from qtpy.QtCore import QObject, Signal
 
+from ...base.errors import MaskInversionError
 from ..session import ResultRecord, Session
 from ..widgets.sections import pause
-from ..workers.notify import refuse
 from ..workers.worker import Worker
 from .learning import KnownRegions, Learned, learn
 from .review_options import ReviewOptions
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from ...review.decisions import Step
     from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
 
+_RANKED: Final = (
+    "Learn from decisions has no effect while a loaded classifier suggests; Learn... makes a new "
+    "one of words and decisions."
+)
+_TOO_FEW: Final = "Learns once two words are accepted, or one and a rejection."
 _PAUSE: Final = 1000  # milliseconds; decisions within are written together
 
 
@@ -31,6 +36,7 @@ class ReviewLearning(QObject):
     """Keeps accepted regions, and re-ranks suggestions in a worker if learning is on."""
 
     ranked = Signal()
+    noted = Signal(str)  # Why nothing is learned, though that is asked for; "": it is
 
     def __init__(
         self,
@@ -44,7 +50,7 @@ class ReviewLearning(QObject):
         self.keeping = ExemplarKeeping(self)
         self.keeping.loaded.connect(self._loaded)
         self._learning = Worker(
-            "latest", "Learning from decisions", self._learned, refuse, parent=self
+            "latest", "Learning from decisions", self._learned, self._failed, parent=self
         )
 
     @property
@@ -83,22 +89,23 @@ class ReviewLearning(QObject):
         """Re-rank by accepted regions if learning is on; else restore the text's ranks."""
         state, options, record = self._state, self.options, self._session.record
         if state is None or record is None or not state.has_words:
+            self.noted.emit("")
             return
-        if not options.learn:
-            self._learning.drop()
-            self._take(state, None)
-        else:
-            self._learning.start(
-                partial(
-                    learn,
-                    self._load(record),
-                    state.results,
-                    state.accepted_rows(),
-                    state.review.image.content,
-                    self.known.accepted(state.results),
-                    options.other_words,
-                )
-            )
+        self._learning.drop()
+        words = state.results.info.vocabulary
+        if not options.learn or (words is not None and words.learned):
+            self._take(state, None, _RANKED if options.learn else "")
+            return
+        try:
+            load = self._load(record)
+        except MaskInversionError as error:  # not on this machine: only a button fetches it
+            self._failed(str(error))
+            return
+        known = self.known.accepted(state.results)
+        image, rows = state.review.image.content, state.taught
+        self._learning.start(
+            partial(learn, load, state.results, rows, image, known, options.other_words)
+        )
 
     def stop(self) -> None:
         """Drop pending rankings and write unsaved exemplars."""
@@ -114,10 +121,16 @@ class ReviewLearning(QObject):
     def _learned(self, learned: Learned | None) -> None:
         state = self._state
         if state is not None and (learned is None or state.results is learned.results):
-            self._take(state, learned)
+            self._take(state, learned, _TOO_FEW if learned is None else "")
 
-    def _take(self, state: ReviewState, learned: Learned | None) -> None:
+    def _failed(self, why: str) -> None:
+        """Keep the text's ranks; a box after each decision would be too much."""
+        if self._state is not None:
+            self._take(self._state, None, f"Learn from decisions: {why}")
+
+    def _take(self, state: ReviewState, learned: Learned | None, note: str = "") -> None:
         state.learn(learned, time.monotonic())
+        self.noted.emit(note)
         self.ranked.emit()
 
 

@@ -52,8 +52,8 @@ class ReviewOptions(BaseModel):
     learn: bool = Field(
         default=False,
         title="Learn from decisions",
-        description="Suggest what the words and accepted regions teach, also those of earlier "
-        "images; suggestions that change are marked *.",
+        description="Suggest what the words and your decisions teach, also regions accepted on "
+        "earlier images; suggestions that change are marked *.",
     )
     other_words: bool = Field(
         default=False,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 5
 WORD_KEYS: Final = 9
-_LEARNED: Final = " *"  # after a suggestion that accepted regions have changed
+_LEARNED: Final = " *"  # after a suggestion that decisions have changed
 _ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
 # A key pressed within a reaction time of new suggestions refers to the old ones.
 REACTION: Final = 0.25
@@ -283,7 +283,7 @@ class ReviewState:
         suggestion, tip = self.suggestion(row), ""
         figures = self._figures(row, suggestion)
         if self._learned is not None and row in self._learned.changed:
-            tip = f"{suggestion}, by the regions you accepted; {by_text or 'nothing'} by text alone"
+            tip = f"{suggestion}, by your decisions; {by_text or 'nothing'} by text alone"
             suggestion += _LEARNED
         if decision is None:
             return RowOverlay(suggestion, "", tip, figures) if tip or figures else None

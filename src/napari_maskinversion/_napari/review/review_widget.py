@@ -65,6 +65,7 @@ class ReviewWidget(QWidget):
         self.hint, self.place, self.counts, self.status = Note(), Note(), Note(), Note()
         self.flag = Note(name="Why to check this region")
         self.image = Note(name="Image under review")
+        self.learning = Note(name="Why nothing is learned")
         self.place.setStyleSheet("font-weight: bold;")
         self.bar = ProgressBar()
         self.bar.setTextVisible(False)
@@ -137,6 +138,7 @@ class ReviewWidget(QWidget):
             line(QLabel(KEYS["type"]), self.label, shares=(0, 1)),
             self.counts,
             line(self.more, self.learn, QWidget(), shares=(0, 0, 1)),
+            self.learning,
             options,
             spacing=4,
         )
