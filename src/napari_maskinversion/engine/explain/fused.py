@@ -1,29 +1,24 @@
-"""Whether LeGrad is computed by the kernels of `kernels`, and what follows if they fail."""
+"""Whether the kernels of `kernels` compute LeGrad, and what follows if they fail."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
-from ...base.oom_fallback import is_out_of_memory
 from ..compute.devices import lacks_for_kernels
-
-Result = TypeVar("Result")
+from ..compute.trial import Trial
 
 _DTYPES: Final = (torch.float32, torch.bfloat16, torch.float16)
 _HEAD_WIDTHS: Final = (16, 128)
-_failed = False  # in this process
-
-
-def works() -> bool:
-    """Return whether no kernel has failed yet."""
-    return not _failed
+KERNELS: Final = Trial(
+    "The fused kernels of maps",
+    "maps are computed without them until the program ends, which takes up to twice the time",
+)
 
 
 def kernels() -> Any:
@@ -33,31 +28,13 @@ def kernels() -> Any:
 
 def usable(values: Tensor) -> bool:
     """Return whether the kernels can be used with values (..., n, w); the first call tries."""
-    if _failed or type(values) not in (Tensor, nn.Parameter) or values.dtype not in _DTYPES:
+    if not KERNELS.works or type(values) not in (Tensor, nn.Parameter):
         return False
     narrowest, widest = _HEAD_WIDTHS
-    fits = narrowest <= values.shape[-1] <= widest and not lacks_for_kernels(values.device)
-    return fits and attempt(lambda: _tried(values.device, values.dtype, values.shape[-1])) is True
-
-
-def attempt(work: Callable[[], Result]) -> Result | None:
-    """Return what work with the kernels returns; None once they have failed, which is said once."""
-    global _failed
-    if _failed:
-        return None
-    try:
-        return work()
-    except Exception as error:  # of Triton, the compilers that it calls, or the driver
-        if is_out_of_memory(error):
-            raise
-        _failed = True
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        warnings.warn(
-            f"The fused kernels of maps failed on this GPU ({what}); maps are computed without "
-            "them until the program ends, which takes up to twice the time.",
-            stacklevel=2,
-        )
-        return None
+    fits = narrowest <= values.shape[-1] <= widest and values.dtype in _DTYPES
+    if not fits or lacks_for_kernels(values.device):
+        return False
+    return KERNELS.attempt(lambda: _tried(values.device, values.dtype, values.shape[-1])) is True
 
 
 @cache

@@ -259,6 +259,7 @@ class LeGrad:
         values, route = layers[0].values, layers[0].route
         (heads, tokens, head_width), queries = values.shape[-3:], route.num_queries
         numbers = 2 * queries * heads * head_width
+        self.numbers_of_p = numbers // 2 * len(layers)  # of one mask
         share, most = memory_bytes // values.element_size() // len(layers), _CPU_QUERIES // queries
         if values.device.type != "cpu":
             # A GPU computes the gradients of all heads, and p of a group, at once. Kernels that
@@ -276,7 +277,7 @@ class LeGrad:
     @property
     def route(self) -> str:
         """How maps are computed; read it afterwards, since kernels may fail."""
-        fit = self._layers[0].fits_kernels and fused.works()
+        fit = self._layers[0].fits_kernels and fused.KERNELS.works
         return ", ".join([*self._routes, "fused"] if fit else self._routes)
 
     def forward(self, embeddings: Tensor) -> Tensor:
@@ -353,7 +354,9 @@ class _LayerMap:
             self._p[:, 0] *= self._cls
         if self.fits_kernels:
             self._kept, of = None, (self._p, self._by_image, self._image)
-            fused_maps: Tensor | None = fused.attempt(lambda: fused.kernels().positive_sums(*of))
+            fused_maps: Tensor | None = fused.KERNELS.attempt(
+                lambda: fused.kernels().positive_sums(*of)
+            )
             if fused_maps is not None:
                 return fused_maps.mul_(self._weight)
         maps = self._p.new_zeros(count, self._tokens, dtype=self._dtype)
@@ -388,7 +391,7 @@ class _LayerMap:
             fused.kernels().vjp(*of, shared=self._p.shape[0] == 1)
             return True
 
-        return fused.attempt(work) is True
+        return fused.KERNELS.attempt(work) is True
 
     def _blockwise_vjp(self, columns: Tensor, p_gradient: Tensor) -> None:
         count, kept = columns.shape[0], self._kept

@@ -445,9 +445,7 @@ def _inversion(
     elif other is not None:
         descend(other, descent)
     else:
-        exact = maps.exact(config, count)
-        descend(exact, descent)
-        route = exact.route
+        route = maps.graphs.descend(maps.exact(config, count), descent)
     if route and config.precision != "float32":
         route = f"{route}, {config.precision}"
     return descent.result(regions.shape, route)

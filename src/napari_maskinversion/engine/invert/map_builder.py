@@ -16,6 +16,7 @@ from ..explain.protocol import ExplainabilityMap
 from ..explain.registry import make_map
 from ..settings import DECOMPOSED_SHARE, InversionConfig, decomposing_pays
 from .fast import FastMaps, estimates_pay, fast_maps
+from .graphs import Graphs
 from .low_rank import compress
 
 # What is kept of a layer in a precision: "tf32" rounds other products than "float32".
@@ -43,6 +44,7 @@ class MapBuilder:
         self._prepared: dict[_Key, _Prepared] = {}
         self._compressed: dict[_Key, LayerConstants | None] = {}
         self._other_maps: dict[tuple[str, int], ExplainabilityMap] = {}
+        self.graphs = Graphs()
 
     def other_map(self, config: InversionConfig) -> ExplainabilityMap | None:
         """Return a map that has no routes; None for LeGrad of a class-token tower."""
