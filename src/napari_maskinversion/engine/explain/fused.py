@@ -19,6 +19,9 @@ KERNELS: Final = Trial(
     "The fused kernels of maps",
     "maps are computed without them until the program ends, which takes up to twice the time",
 )
+PRODUCTS: Final = Trial(
+    "The fused kernels of products", "products are computed without them until the program ends"
+)
 
 
 def kernels() -> Any:
@@ -35,6 +38,54 @@ def usable(values: Tensor) -> bool:
     if not fits or lacks_for_kernels(values.device):
         return False
     return KERNELS.attempt(lambda: _tried(values.device, values.dtype, values.shape[-1])) is True
+
+
+def multiplies(slope: Tensor) -> bool:
+    """Return whether the kernels can be used for products with slopes; the first call tries.
+
+    Those of float32 alone: others are as fast without.
+    """
+    if not PRODUCTS.works or type(slope) is not Tensor or slope.dtype != torch.float32:
+        return False
+    if lacks_for_kernels(slope.device) or torch.backends.cuda.matmul.fp32_precision == "tf32":
+        return False
+    return PRODUCTS.attempt(lambda: _tried_products(slope.device)) is True
+
+
+def scaled_product(factors: Tensor, rows: Tensor, matrix: Tensor, out: Tensor) -> bool:
+    """Write ``(factors[:, None] * rows) @ matrix`` by a kernel; return whether that worked."""
+
+    def work() -> bool:
+        kernels().scaled_product(factors, rows, matrix, out)
+        return True
+
+    return PRODUCTS.attempt(work) is True
+
+
+def folded_product(rows: Tensor, matrix: Tensor, factors: Tensor) -> Tensor | None:
+    """Return the sums over rows of ``rows @ matrix.T * factors``; None if no kernel works."""
+    sums: Tensor | None = PRODUCTS.attempt(lambda: kernels().folded_product(rows, matrix, factors))
+    return sums
+
+
+@cache
+def _tried_products(device: torch.device) -> bool:
+    """Compile the kernels of products and compare them with plain ones, on few numbers."""
+    random = torch.Generator().manual_seed(0)
+    factors, slope, matrix, gradient = (
+        torch.randn(*shape, generator=random).to(device)
+        for shape in ((2, 130), (70, 130), (130, 66), (2, 70, 66))
+    )
+    out = torch.empty_like(gradient)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Triton's about its own defaults
+        kernels().scaled_product(factors, slope, matrix, out)
+        sums = kernels().folded_product(gradient, matrix, slope)
+    expected = (factors[:, None] * slope) @ matrix, (gradient @ matrix.T * slope).sum(1)
+    for actual, wanted in zip((out, sums), expected, strict=True):
+        if not (actual - wanted).norm() < 1e-4 * wanted.norm():
+            raise ArithmeticError("the kernels and plain products disagree")
+    return True
 
 
 @cache

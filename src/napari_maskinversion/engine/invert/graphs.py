@@ -40,7 +40,7 @@ _tried: set[tuple[Any, ...]] = set()  # kinds of steps
 @cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
     """Return where graphs are recorded; cuBLAS keeps some memory for each stream."""
-    return torch.cuda.Stream(device)
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 class CudaGraph:

@@ -21,7 +21,7 @@ from ..compute.compute_lock import computing
 from ..compute.devices import total_memory
 from ..compute.matmul import STORED, check_precision
 from ..encode.attention import rollout
-from ..explain.legrad import slices
+from ..explain.routes import slices
 from ..models.towers import tower_of
 from ..settings import MEMORY_SHARE, InversionConfig
 from .dice import MaskTargets

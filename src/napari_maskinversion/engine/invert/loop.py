@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ...base.errors import NOT_FINITE, ModelError
 from ...base.progress import STEP, Tick, tell
-from ..explain.legrad import slices
 from ..explain.protocol import ExplainabilityMap
+from ..explain.routes import slices
 from ..settings import InversionConfig
 from .dice import MaskTargets, upsample_heatmap
 
@@ -156,9 +156,9 @@ class Descent:
         self.maps, self.loss = start.new_zeros(count, tokens), start.new_zeros(count)
         self.losses = start.new_zeros(count, config.steps + 1)
         self.last_step_maps: Tensor | None = None
-        # Of each step: the learning rate, and what the root of the mean square is divided by.
+        # Of each step: minus the rate, and what the root of the mean square is divided by.
         rates = [
-            (config.learning_rate / (1 - BETAS[0] ** step), (1 - BETAS[1] ** step) ** 0.5)
+            (-config.learning_rate / (1 - BETAS[0] ** step), (1 - BETAS[1] ** step) ** 0.5)
             for step in range(1, config.steps + 1)
         ]
         self._rates = torch.tensor(rates, dtype=torch.float64).to(self.start)
@@ -200,8 +200,9 @@ class Descent:
         self._mean.lerp_(self.gradient, 1 - first)
         self._square.mul_(second).addcmul_(self.gradient, self.gradient, value=1 - second)
         length = (self._square.sqrt() / self._now[1]).add_(EPSILON)
-        self.embeddings.mul_(1 - config.learning_rate * config.weight_decay)
-        self.embeddings.addcdiv_(self._mean * -self._now[0], length)
+        if config.weight_decay:
+            self.embeddings.mul_(1 - config.learning_rate * config.weight_decay)
+        self.embeddings.addcdiv_(self._mean * self._now[0], length)
 
     def part(self, masks: Tensor) -> Descent:
         """Return a copy of these masks' state."""

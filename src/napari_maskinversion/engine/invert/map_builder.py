@@ -11,9 +11,10 @@ from ...base.oom_fallback import is_out_of_memory
 from ...base.progress import MAPS, tick
 from ..compute.matmul import STORED
 from ..encode.image_encoding import ImageEncoding, LayerConstants
-from ..explain.legrad import DecomposedRoute, DirectRoute, LeGrad, MapLayer, Route, decompose
+from ..explain.legrad import LeGrad, MapLayer
 from ..explain.protocol import ExplainabilityMap
 from ..explain.registry import make_map
+from ..explain.routes import DecomposedRoute, DirectRoute, Route, decompose
 from ..settings import DECOMPOSED_SHARE, InversionConfig, decomposing_pays
 from .fast import FastMaps, estimates_pay, fast_maps
 from .graphs import Graphs

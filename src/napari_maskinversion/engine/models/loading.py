@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,8 +12,14 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from ...base.errors import InputError, ModelError, NotEnoughMemoryError
-from ...base.oom_fallback import Attempt, OomFallback, is_out_of_memory, then_on_cpu
+from ...base.errors import InputError, MaskInversionError, ModelError, NotEnoughMemoryError
+from ...base.oom_fallback import (
+    Attempt,
+    OomFallback,
+    is_device_failure,
+    is_out_of_memory,
+    then_on_cpu,
+)
 from ...base.progress import BYTES, counting
 from ..compute.compute_lock import computing
 from ..compute.devices import choose_device
@@ -392,7 +399,21 @@ def _image_settings(
 
 @computing()
 def copy_to_cpu(model: Backbone) -> Backbone:
-    """Return a copy of the model on the CPU, in float32; needs no memory of its device."""
+    """Return the model on the CPU, in float32; needs no memory of its device.
+
+    If the device answers no more, it is read again.
+    """
+    try:
+        return _copied(model)
+    except RuntimeError as error:
+        if not is_device_failure(error):
+            raise
+        with suppress(MaskInversionError):  # of a model that has no file
+            return load_model(model.name, device="cpu")
+        raise
+
+
+def _copied(model: Backbone) -> Backbone:
     tensors = [*model.clip.parameters(), *model.clip.buffers()]
     # `deepcopy` treats what is in here as copied already.
     copies: dict[int, Any] = {}
