@@ -78,6 +78,17 @@ def test_decisions_are_counted_and_come_back(qtbot, panel, project, kind):
     assert OpenProject.read(project).done == {first}
 
 
+def test_results_on_all_planes_are_compared_with_the_regions_of_all_planes(qtbot, panel, project):
+    """Also where the window shows one plane of an image that a batch has computed."""
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    session = panel.session
+    with qtbot.waitSignal(panel.changes.worker.done, timeout=WAIT):
+        session.edits += 1
+    assert not session.changed_regions
+    assert not session.stale
+
+
 def test_what_is_accepted_in_all_images_is_seen_when_an_image_is_opened(qtbot, panel, project):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)

@@ -39,7 +39,12 @@ def test_a_stack_comes_back_plane_by_plane(qtbot, widget, slow, run_to_end, tmp_
     path = save(qtbot, widget, "npz", tmp_path)
     viewer.layers.remove(viewer.layers[1])
     viewer.dims.set_point(0, 1)
+    widget.input.scope.planes.setCurrentIndex(0)  # as in a new window
     reopen(qtbot, widget, path)
+    with qtbot.waitSignal(widget.changes.worker.done):
+        widget.session.edits += 1
+    assert not widget.session.changed_regions
+    assert not widget.session.stale.scope
     assert "Opened 3 regions of results.npz." in messages[-1]
     layer = widget.input.regions.layer
     np.testing.assert_array_equal(layer.data, labels)

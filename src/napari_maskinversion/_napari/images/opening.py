@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +67,7 @@ class OpenedImage:
     labels: npt.NDArray[Any]  # Its regions, on the data of the layers
     about: dict[str, Any] = field(default_factory=dict)  # What labels cannot say, for their layer
     identities: tuple[RegionIdentity, ...] = ()  # The regions as their layer has them
+    planes: Literal["largest", "each"] | None = None  # Those that a batch takes regions from
     # Its results; ``table`` and ``results_of`` are those of their regions
     bundle: Bundle | None = None
     table: pd.DataFrame | None = None
@@ -125,6 +126,8 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
         labels=labels,
         about=about,
         identities=tuple(identify(region, place) for place, region in regions),
+        planes=project.settings_of(name).planes
+        or ("each" if len({place for place, _ in regions}) > 1 else None),
         is_whole=is_whole,
         bundle=bundle,
         table=table,

@@ -185,11 +185,11 @@ def show_image(
         viewer, session, opened.name, images, labels, SavedRegions(opened.identities)
     )
     channels = shown.channels
-    scope = replace(session.scope, channels=channels, limited=False, ids="", merge=False)
+    planes = (opened.planes or session.scope.planes) if labels.ndim > 2 else "shown"
+    session.scope = replace(session.scope, channels=channels, planes=planes)
+    scope = replace(session.scope, limited=False, ids="", merge=False)
     shown.show_results(opened, scope)  # once its layers are chosen
     session.choose(image=images[0], regions=labels)
-    if session.scope.channels != channels:
-        session.scope = replace(session.scope, channels=channels)
     return shown
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,6 +82,8 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     session.live = False
     if layer is not None:
         session.choose(image=reopened.image, regions=layer)
+        if len({region.position for region in results.regions}) > 1:
+            session.scope = replace(session.scope, planes="each")
     record = stored_record(
         session.snapshot(),
         reopened.image,
