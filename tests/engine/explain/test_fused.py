@@ -268,8 +268,9 @@ def test_kernels_that_compute_something_else_are_not_used(interpreted, use):
         fused.KERNELS.works = fused.PRODUCTS.works = True
 
 
-def test_products_of_tf32_and_of_half_precision_stay_as_they_are(use):
-    use(None)
+def test_products_of_tf32_and_of_half_precision_stay_as_they_are(interpreted, use):
+    use(interpreted)
+    assert fused.multiplies(torch.zeros(2, 3))
     with float32_products(tf32=True):
         assert not fused.multiplies(torch.zeros(2, 3))
     assert not fused.multiplies(torch.zeros(2, 3, dtype=torch.bfloat16))
