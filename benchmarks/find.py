@@ -26,7 +26,7 @@ from napari_maskinversion.bench.datasets.registry import DATASETS
 from napari_maskinversion.bench.datasets.scenes import DrawnScenes
 from napari_maskinversion.demo_model.domains import NAMES, data_folder, files_of, read_picture
 from napari_maskinversion.images.plane_source import ArrayPlane
-from napari_maskinversion.language.ranking.ranking import embed_expression
+from napari_maskinversion.language.ranking.query import embed_expression
 from napari_maskinversion.pipeline.finding import _covers, propose
 from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.settings import RunSettings

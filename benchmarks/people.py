@@ -1,11 +1,12 @@
-"""Four people use the panel:  ``xvfb-run -a python benchmarks/people.py``
+"""Six people use the panel:  ``xvfb-run -a python benchmarks/people.py``
 
 Each drives the real window with mouse and keys, from an empty napari to the end of the work, and
 counts clicks, keys and seconds. A file dialog and a dropped file are one action each, a menu entry
 two clicks. Somebody from the hub paints two regions on an own photograph; a microscopist has a
 blood smear and a label image of 43 cells (two BCCD pictures side by side, the cells as ellipses in
 their boxes); an aerial analyst has a GeoTIFF (a tile of the Dubai set, given a place on earth here)
-and a GeoJSON of 30 shapes; the last one uses the keyboard alone, to exported COCO. All use the
+and a GeoJSON of 30 shapes; one uses the keyboard alone, to exported COCO. The last two name 500
+cells of a folder of smears: together on the gallery's wall, and one by one. All use the
 bundled model. The photographs' folder is taken from NAPARI_MASKINVERSION_DATA. Prints a table,
 writes benchmarks/results/people.json, and with ``--pictures FOLDER`` a picture of each end.
 """
@@ -128,6 +129,12 @@ class Person:
         (self.panel,) = panels
         self.panel.window().activateWindow()
         self.wait(self.panel.window().isActiveWindow, 10)
+        self.rest()
+
+    def open_tab(self, name: str) -> None:
+        """Click on a tab of the panel."""
+        self.clicks += 1
+        self.panel.reveal(name)
         self.rest()
 
     def open_image(self, path: Path) -> None:
@@ -298,27 +305,101 @@ def keyboard_alone(person: Person, folder: Path) -> dict[str, Any]:
     return person.record(regions=count, exported=f"{exported} in COCO")
 
 
+def on_the_wall(person: Person, folder: Path) -> dict[str, Any]:
+    """500 cells of a folder of blood smears, from nothing, named together in the gallery."""
+    truth = smears(folder)
+    suggest_all(person, folder)
+    gallery = person.panel.gallery
+    person.open_tab("explore")
+    person.click(gallery.opener)
+    person.wait(lambda: not gallery.loader.busy)
+    person.clicks += 2  # the list beside "Regions of", and its entry
+    gallery.source.setCurrentText("The project")
+    gallery.source.activated.emit(1)
+    person.wait(lambda: not gallery.loader.busy)
+    person.key("Ctrl+A", gallery.wall)
+    person.key("A", gallery.wall)
+    frame = gallery.model.table.frame
+    person.wait(lambda: (frame["decision"] != "undecided").all())
+    named = zip(frame["image"], frame["region"], frame["label"], strict=True)
+    right = sum(truth[image, number] == word for image, number, word in named)
+    return person.record(regions=len(truth), right_at_first=right, exported="")
+
+
+def cell_by_cell(person: Person, folder: Path) -> dict[str, Any]:
+    """The same cells, each with a key of the review."""
+    truth = smears(folder)
+    suggest_all(person, folder)
+    session, names = person.panel.session, list(dict.fromkeys(name for name, _ in truth))
+    right = 0
+    for name in names:
+        person.wait(lambda name=name: session.project.current == name)
+        person.wait(lambda: bool(session.results))
+        if name == names[0]:  # the review goes on by itself on the next ones
+            person.next("Review")
+        right += person.decide_all(lambda number, name=name: truth[name, number])
+        if name != names[-1]:
+            person.next("Next image")
+    return person.record(regions=len(truth), right_at_first=right, exported="")
+
+
+def suggest_all(person: Person, folder: Path) -> None:
+    """Drop the folder, type words, and let all images be computed."""
+    person.open_panel()
+    person.drop(folder)
+    person.next("Choose words")
+    person.type("\n".join(WORDS.values()))
+    person.open_tab("images")
+    person.click(person.panel.images.part.suggest)
+    person.wait(lambda: person.panel.session.many is not None)
+    person.wait(lambda: person.panel.session.many is None)
+
+
+def cells(name: str) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
+    """Return a picture of BCCD, its cells as ellipses in their boxes, and their words."""
+    picture, truth = skimage.io.imread(DATA / f"bccd/images/{name}.jpg"), dict[int, str]()
+    plane = np.zeros(picture.shape[:2], np.uint16)
+    ys, xs = np.mgrid[: plane.shape[0], : plane.shape[1]]
+    for item in ET.parse(DATA / f"bccd/annotations/{name}.xml").iter("object"):
+        left, top, right, bottom = (
+            int(item.findtext(f"bndbox/{side}")) for side in ("xmin", "ymin", "xmax", "ymax")
+        )
+        inside = ((xs - (left + right) / 2) / max((right - left) / 2, 1)) ** 2 + (
+            (ys - (top + bottom) / 2) / max((bottom - top) / 2, 1)
+        ) ** 2 <= 1
+        if (inside & (plane == 0)).sum() > 50:
+            truth[len(truth) + 1] = WORDS[item.findtext("name")]
+            plane[inside & (plane == 0)] = len(truth)
+    return picture, plane, truth
+
+
 def smear(folder: Path) -> dict[int, str]:
     """Write smear.png and cells.tif; return the right word of each of 43 cells."""
-    pictures, labels, truth = [], [], {}
+    pictures, labels, truth = [], [], dict[int, str]()
     for name in BLOOD:
-        picture = skimage.io.imread(DATA / f"bccd/images/{name}.jpg")
-        plane = np.zeros(picture.shape[:2], np.uint16)
-        ys, xs = np.mgrid[: plane.shape[0], : plane.shape[1]]
-        for item in ET.parse(DATA / f"bccd/annotations/{name}.xml").iter("object"):
-            left, top, right, bottom = (
-                int(item.findtext(f"bndbox/{side}")) for side in ("xmin", "ymin", "xmax", "ymax")
-            )
-            inside = ((xs - (left + right) / 2) / max((right - left) / 2, 1)) ** 2 + (
-                (ys - (top + bottom) / 2) / max((bottom - top) / 2, 1)
-            ) ** 2 <= 1
-            if len(truth) < 43 and (inside & (plane == 0)).sum() > 50:
-                truth[len(truth) + 1] = WORDS[item.findtext("name")]
-                plane[inside & (plane == 0)] = len(truth)
+        picture, plane, words = cells(name)
+        plane[plane > 0] += len(truth)
+        plane[plane > 43] = 0
+        truth |= {len(truth) + number: word for number, word in words.items()}
         pictures.append(picture)
         labels.append(plane)
     skimage.io.imsave(folder / "smear.png", np.concatenate(pictures, axis=1))
     tifffile.imwrite(folder / "cells.tif", np.concatenate(labels, axis=1))
+    return {number: word for number, word in truth.items() if number <= 43}
+
+
+def smears(folder: Path) -> dict[tuple[str, int], str]:
+    """Write images and masks until there are 500 cells; return the right word of each."""
+    truth = dict[tuple[str, int], str]()
+    for kind in ("images", "masks"):
+        (folder / kind).mkdir()
+    for file in sorted((DATA / "bccd/images").glob("*.jpg")):
+        picture, plane, words = cells(file.stem)
+        if words and len(truth) < 500:
+            skimage.io.imsave(folder / "images" / f"{file.stem}.png", picture)
+            mask = folder / "masks" / f"{file.stem}.png"
+            skimage.io.imsave(mask, plane, check_contrast=False)
+            truth |= {(f"{file.stem}.png", number): word for number, word in words.items()}
     return truth
 
 
@@ -350,7 +431,10 @@ def tile(folder: Path) -> int:
     return len(features)
 
 
-PEOPLE = (from_the_hub, microscopist, aerial_analyst, keyboard_alone)
+PEOPLE = (
+    *(from_the_hub, microscopist, aerial_analyst, keyboard_alone),
+    *(on_the_wall, cell_by_cell),
+)
 
 
 def main() -> None:

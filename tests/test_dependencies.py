@@ -10,6 +10,8 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -27,6 +29,9 @@ UNNAMED = {
 RUN = {"build", "hatchling", "pytest-qt", "pytest-timeout"}
 
 
+distributions = functools.cache(packages_distributions)
+
+
 def plain(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -39,7 +44,7 @@ def declared(*groups):
 @functools.cache
 def imported(folder):
     """Return the distributions of other projects that the modules of a folder import."""
-    of_module = packages_distributions()
+    of_module = distributions()
     names = set()
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -88,6 +93,7 @@ def test_the_tests_import_what_they_declare():
     assert extra <= used | imported(ROOT / "src") | UNNAMED.keys() | RUN
 
 
+@pytest.mark.full  # it says more of the machine
 def test_installed_packages_fit_each_other():
     done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -132,7 +132,7 @@ API = {
 def with_sections(path):
     """Yield the names at the top of a module whose docstrings, or members', have sections."""
     kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for top in ast.parse(path.read_text(encoding="utf-8")).body:
+    for top in nodes_of(path)[0].body:
         inside = [node for node in ast.walk(top) if isinstance(node, kinds)]
         if any(re.search(r"^-{3,}$", ast.get_docstring(n) or "", re.M) for n in inside):
             yield top.name

@@ -39,23 +39,6 @@ def test_labels_files_results_and_the_command_line_load_no_torch():
     assert not modules_after(code) & {"torch", "open_clip"}
 
 
-GUI = {"napari", "qtpy", "magicgui", "superqt", "PyQt6", "PySide6", "vispy"}
-
-
-def test_nothing_below_the_plugin_imports_a_gui():
-    package = ROOT / "src" / "napari_maskinversion"
-    modules = [
-        ".".join(path.relative_to(package).with_suffix("").parts)
-        for path in sorted(package.rglob("*.py"))
-        if not {"_napari", "__init__", "__main__"}
-        & set(path.relative_to(package).with_suffix("").parts)
-    ]
-    assert len(modules) > 100
-    loaded = modules_after("\n".join(f"import napari_maskinversion.{name}" for name in modules))
-    assert "torch" in loaded  # as a check that this way of looking does see what is loaded
-    assert not loaded & GUI
-
-
 def test_reviewing_loads_torch_only_to_learn():
     loaded = modules_after(
         "import napari_maskinversion.review.review, napari_maskinversion.review.queue\n"

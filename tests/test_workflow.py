@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from .test_without_qt import HIDDEN
-
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FILE = ROOT / ".github" / "workflows" / "test.yml"
@@ -172,32 +170,3 @@ def test_a_pre_release_is_marked_as_one(release, tmp_path, tag, kind):
     script = release["announce"]["steps"][-1]["run"]
     (call,) = called("gh", script, tmp_path, GITHUB_REF_NAME=tag)
     assert call.endswith(kind)
-
-
-@needs_bash
-@pytest.mark.parametrize(
-    ("program", "code"),
-    [
-        (HIDDEN + "\nsys.exit(call(*sys.argv[1:]))", 0),
-        ("import sys\nsys.exit(2)", 1),
-        ("raise ValueError('Error: The panel and the demo need Qt')", 1),
-        ("print('it works')", 1),
-    ],
-    ids=["no Qt", "nothing said", "a traceback", "nothing missing"],
-)
-def test_the_wheel_s_job_asserts_the_sentence_where_there_is_no_qt(jobs, tmp_path, program, code):
-    (script,) = (run for run in runs(jobs) if "demo" in run)
-    command = tmp_path / "napari-maskinversion"
-    command.write_text(f"#!{sys.executable}\n{program}\n")
-    command.chmod(0o755)
-    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    kept = {k: v for k, v in os.environ.items() if k not in ("QT_API", "PYTEST_QT_API")}
-    done = subprocess.run(
-        ["bash", "-e", "-c", script],
-        cwd=tmp_path,
-        env={**kept, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert (done.returncode != 0) == bool(code), done.stdout

@@ -27,6 +27,7 @@ MACROS = (
     figures.learning_doubtful,
     figures.learning_orders,
     figures.measured,
+    figures.methods_compared,
     figures.paper,
     figures.plot,
     figures.rows,

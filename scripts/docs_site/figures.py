@@ -7,10 +7,12 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+from napari_maskinversion.bench.paper.tables import TABLES
 from napari_maskinversion.bench.reports.plots import LOOKS
 from napari_maskinversion.bench.reports.tables import markdown_table as table
 from napari_maskinversion.bench.reports.tables import paper_tables, percent
 from napari_maskinversion.demo_model.vocabulary import REAL
+from napari_maskinversion.engine.methods.registry import METHODS, TYPICAL
 from napari_maskinversion.engine.models.specs import DEMO, MODELS, bundled_folder
 from napari_maskinversion.images.known_images import REFERENCES
 
@@ -124,6 +126,29 @@ def _earlier(page):
     settings = page.get("settings", page)
     theirs = settings.get("fingerprint") or settings.get("fingerprints", {}).get("demo", ours)
     return [] if ours in str(theirs) else [EARLIER]
+
+
+_MEASURED = {
+    "drawings": "bench-methods",
+    "blood cells": "bench-blood",
+    "land": "bench-aerial",
+    "nuclei": "bench-nuclei",
+}
+
+
+def methods_compared():
+    """Return cost, figures of the bundled model and those of the paper, by method."""
+    quoted = {r.method: r.values["voc", "acc1"] for r in TABLES["2"].rows if r.backbone == "B/16"}
+    head = ["method", f"{TYPICAL} regions, passes", *(f"measured: {what}" for what in _MEASURED)]
+    rows = []
+    for spec in METHODS.values():
+        parts = (kept(file)["parts"].get(f"demo: {spec.name}", {}) for file in _MEASURED.values())
+        ours = [f"{100 * p['macro']['value']:.0f}" if "macro" in p else "-" for p in parts]
+        paper = f"{quoted[spec.name]:.1f}" if spec.name in quoted else "-"
+        unknown = "real weights, here" if spec.name in quoted else "real weights"
+        cost = f"{spec.image + TYPICAL * spec.region:.0f}"
+        rows.append([spec.title, cost, *ours, paper, unknown])
+    return table([*head, "quoted: Pascal VOC (the paper, ViT-B/16)", "unknown"], rows)
 
 
 def paper(kind, columns=()):

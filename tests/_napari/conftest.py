@@ -16,6 +16,7 @@ from napari._qt.threads.status_checker import StatusChecker
 from napari.components import ViewerModel
 from napari.plugins import _initialize_plugins
 from npe2 import PluginManager
+from pytestqt.qtbot import QtBot
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QThreadPool
 from qtpy.QtWidgets import QApplication, QDockWidget
@@ -44,6 +45,17 @@ preload_torch()
 def pytest_sessionfinish():
     """Let threads of closed panels end: Python's end takes their signals away, which aborts it."""
     QThreadPool.globalInstance().waitForDone()
+
+
+class PatientBot(QtBot):
+    def waitUntil(self, callback, *, timeout=60_000):
+        """Wait a minute at least, since others may keep the processors busy."""
+        super().waitUntil(callback, timeout=max(timeout, 60_000))
+
+
+@pytest.fixture
+def qtbot(qapp, request):
+    return PatientBot(request)
 
 
 _STARTED = count()
@@ -309,7 +321,7 @@ class SlowRun:
     def _pause(self, stage):
         self.reached.append(stage)
         if not self.free:
-            self.go.acquire(timeout=20)
+            self.go.acquire(timeout=100)
 
 
 def _result(region, vocabulary, shape, index, position):

@@ -110,12 +110,18 @@ def test_an_error_of_a_task_ends_the_batch():
         done(Scripted({"image 0": [MaskInversionError("wrong")]}))
 
 
-def shares_of(executor, folder):
-    """Return what is under way while a task waits, then let it go on."""
+def begun(executor, folder):
+    """Begin a task that waits halfway."""
     future = executor.submit(wait_halfway, task(0, folder))
     until = time.monotonic() + 60
     while executor.underway() != {"image 0": 0.5} and time.monotonic() < until:
         time.sleep(0.01)
+    return future
+
+
+def shares_of(executor, folder):
+    """Return what is under way while a task waits, then let it go on."""
+    future = begun(executor, folder)
     shares = executor.underway()
     (folder / "go").touch()
     assert future.result(timeout=60).name == "image 0"
@@ -154,7 +160,7 @@ def test_a_worker_computes_with_its_share_of_the_cores(monkeypatch):
 
 def test_an_error_stops_what_is_computed_between_two_steps(tmp_path):
     executor = Here()
-    future = executor.submit(wait_halfway, task(0, tmp_path))
+    future = begun(executor, tmp_path)
     executor.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert "stopped" in str(future.exception())
 

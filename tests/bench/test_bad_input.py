@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tifffile
 from PIL import Image
 
-from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.bench.datasets.base import BadRecordError, Dataset
 from napari_maskinversion.bench.datasets.label_images import LEAST, ImageFolder
 from napari_maskinversion.bench.datasets.registry import DATASETS
@@ -21,7 +18,7 @@ from napari_maskinversion.cli.bench import data_sets
 from tests.scenes import demo_model
 
 from .conftest import Bench
-from .sets import changed_panoptic, folder_call, one_line, panoptic_set, smears, tiles
+from .sets import folder_call, one_line, smears, tiles
 
 SMEAR = """<annotation><size><width>{}</width><height>{}</height></size>
 <object><name>{}</name><bndbox><xmin>{}</xmin><ymin>5</ymin><xmax>{}</xmax><ymax>45</ymax></bndbox>
@@ -78,21 +75,11 @@ def test_boxes_of_a_smear_are_of_its_image_and_of_known_cells(
         blood(tmp_path / "bad", SMEAR.format(*filled)).read("smear0")
 
 
-def test_empty_lines_at_the_end_name_nothing(own: Path) -> None:
-    (own / "names.txt").write_text("apple\ncar\nfish\n\n\n")
-    assert folder_of(own).classes[2] == "fish"
-
-
 @pytest.mark.parametrize("which", ["images", "masks"])
 def test_two_files_of_one_name_are_refused(bench: Bench, own: Path, which: str) -> None:
     first = next(file for file in (own / which).iterdir() if file.stem == "p1")
     shutil.copy(first, first.with_suffix(".tif"))
     one_line(bench(*folder_call(own)), f"holds both {first.name} and p1.tif", which)
-
-
-def test_a_table_of_names_is_one_whatever_its_ending(own: Path) -> None:
-    (own / "names.txt").write_text("image;region;name\np0;1;car\np0;2;bus\n")
-    assert folder_of(own).classes == ("bus", "car")
 
 
 @pytest.mark.parametrize(
@@ -122,59 +109,6 @@ def test_names_that_do_not_match_are_refused(
     one_line(bench(*call), says, name)
 
 
-def test_names_of_images_may_have_dots(own: Path) -> None:
-    for number, name in enumerate(("tile.01", "tile.02", "x.jpg")):
-        (own / "images" / f"p{number}.jpg").rename(own / "images" / f"{name}.jpg")
-        (own / "masks" / f"p{number}.png").rename(own / "masks" / f"{name}.png")
-    cells = ("tile.01", "tile.02.PNG", "x.jpg")
-    rows = [f"{cell},{value},{name}" for cell in cells for value, name in ((1, "car"), (2, "bus"))]
-    (own / "names.csv").write_text("\n".join(["image,region,name", *rows]))
-    dataset = ImageFolder(own / "images", own / "masks", own / "names.csv")
-    keys = dataset.keys()
-    assert keys == ["tile.01", "tile.02", "x.jpg"]
-    assert [dataset.read(key).regions.ids for key in keys] == [[1, 2]] * 3
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        {"kind": "folder", "settings": {"a": 1}, "parts": {"x": {}}},
-        {"kind": "scenes", "settings": {"a": 1}, "parts": {"x": 7}},
-        {"kind": ["maps"], "settings": {"a": 1}, "parts": {"x": {}}},
-    ],
-)
-def test_a_file_that_holds_no_whole_figures_is_not_shown(
-    bench: Bench, tmp_path: Path, page: dict[str, Any]
-) -> None:
-    file = tmp_path / "bad.json"
-    file.write_text(json.dumps(page))
-    outcome = bench("show", file, "--plots", tmp_path / "plots", "--markdown", tmp_path / "x.md")
-    one_line(outcome, f"{file} holds no whole figures")
-    assert outcome[1] == ""
-    assert not (tmp_path / "x.md").exists()
-
-
-@pytest.mark.parametrize("template", ["no place", "{} {x}", "{} {}", "{0}"])
-def test_a_template_has_one_place_for_the_class(bench: Bench, own: Path, template: str) -> None:
-    one_line(bench(*folder_call(own, "--template", template)), "--template needs {}", template)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda page: page.pop("images"), "images is missing"),
-        (lambda page: page["images"][1].pop("file_name"), "file_name is missing"),
-        (lambda page: page["categories"][0].update(id="two"), "categories.*id"),
-    ],
-)
-def test_a_file_of_coco_panoptic_that_lacks_something_is_refused(
-    tmp_path: Path, change: Callable[[dict[str, Any]], Any], says: str
-) -> None:
-    changed_panoptic(tmp_path, change)
-    with pytest.raises(InputError, match=rf"panoptic\.json.*{says}"):
-        panoptic_set(tmp_path)
-
-
 def test_regions_that_are_too_small_are_counted(bench: Bench, own: Path, tmp_path: Path) -> None:
     labels = np.asarray(Image.open(own / "masks" / "p0.png")).copy()
     labels[30:33, 60:69] = 2  # 27 px
@@ -193,28 +127,3 @@ def test_regions_that_are_too_small_are_counted(bench: Bench, own: Path, tmp_pat
 
 def folder_of(own: Path) -> ImageFolder:
     return ImageFolder(own / "images", own / "masks", own / "names.txt")
-
-
-def test_a_stack_and_a_picture_that_is_not_finite_are_refused(own: Path) -> None:
-    place = own / "images"
-    for name in ("p0", "p1"):
-        (place / f"{name}.jpg").unlink()
-    tifffile.imwrite(place / "p0.tif", np.zeros((4, 60, 80), np.uint8), photometric="minisblack")
-    tifffile.imwrite(place / "p1.tif", np.full((60, 80), np.nan, np.float32))
-    with pytest.raises(BadRecordError, match=r"^p0: \S*p0\.tif contains an .*\(4, 60, 80\)"):
-        folder_of(own).read("p0")
-    with pytest.raises(BadRecordError, match=r"^p1: \S*p1\.tif: .* no finite value"):
-        folder_of(own).read("p1")
-
-
-def test_a_decoder_that_lacks_memory_does_not_make_a_file_a_broken_one(
-    own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def short(*_: Any, **__: Any) -> Any:
-        raise MemoryError("9 GB")
-
-    next((own / "images").glob("p0.*")).unlink()
-    tifffile.imwrite(own / "images" / "p0.tif", np.ones((60, 80), np.uint8), compression="zlib")
-    monkeypatch.setattr(tifffile.TiffPage, "decode", property(short))
-    with pytest.raises(MemoryError):
-        folder_of(own).read("p0")

@@ -97,7 +97,7 @@ def test_the_shared_sets_are_read(real_images: Path) -> None:
     coco = panoptic_set(real_images)
     assert len(coco.keys()) == 33
     assert len(coco.classes) == 133
-    for kind, most in (("aerial", 8), ("blood", 3)):
+    for kind, most in (("aerial", 8), ("blood", 3), ("nuclei", 3)):
         dataset = RealDomains(real_images, "", DATASETS[kind], per_class=most)
         sample = dataset.read(dataset.keys()[0])
         assert np.bincount(sample.labels).max() <= most

@@ -108,13 +108,6 @@ def test_a_torn_last_line_is_dropped(tmp_path: Path, torn: str) -> None:
     assert images(file) == ["a", "b"]
 
 
-def test_a_header_that_was_cut_off_is_written_again(tmp_path: Path) -> None:
-    file = tmp_path / "mine.records.jsonl"
-    file.write_text(json.dumps(HEADER)[:30])
-    assert opened(file).records == {}
-    assert json.loads(file.read_text()) == HEADER
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -136,9 +129,3 @@ def test_records_of_something_else_are_refused_and_stay(
         opened(file)
     assert "\n" not in str(refusal.value)
     assert file.read_bytes() == before
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"file cannot be written to .*another folder"):
-        opened(tmp_path / "file" / "mine.records.jsonl")

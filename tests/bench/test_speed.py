@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from napari_maskinversion.bench.measures import speed
 from napari_maskinversion.engine.compute import matmul
@@ -118,28 +117,6 @@ def plan(**changes: Any) -> speed.SpeedPlan:
     return speed.SpeedPlan(**usual | changes)
 
 
-def test_there_are_as_many_items_as_a_first_timing_says(clock: list[float]) -> None:
-    def work(count: int) -> None:
-        clock[0] += count
-
-    row = plan()._many(work, 100, 20.0)
-    assert (row["items"], row["of"], row["ms_each"]) == (10, 100, 1000)
-    assert plan()._many(work, 100, 1000.0)["items"] == 100
-
-
-def test_how_busy_the_device_is_is_measured_with_all_items(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def work(count: int) -> None:
-        clock[0] += count
-        worked[0] += count if count == 100 else 0
-
-    worked = [0.0]
-    monkeypatch.setattr(speed.time, "process_time", lambda: worked[0])
-    assert plan()._many(work, 100, 1000.0)["busy_percent"] == 100 / torch.get_num_threads()
-    assert plan()._many(work, 100, 1.0)["items"] == 1
-
-
 def test_a_row_that_takes_too_long_is_left_out(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,23 +135,3 @@ def test_a_row_that_takes_too_long_is_left_out(
     row = plan()._whole(1000.0, 10, "float32", print)
     speed._first.cache_clear()
     assert (row["calls"], row["ms"], row["ms_again"]) == (5, 10_000, 10_000)
-
-
-def test_the_warm_up_of_a_device_says_nothing_of_how_long_a_mask_takes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    calls = iter([(50.0, 5.0, ""), (4.0, 1.0, "")])
-    monkeypatch.setattr(speed, "_call", lambda *_: next(calls))
-    speed._first.cache_clear()
-    assert speed._first("demo", "cpu", 64, "float32") == 1.0
-    speed._first.cache_clear()
-
-
-def test_regions_of_the_large_image_lie_in_it_and_the_first_are_as_dense_as_all() -> None:
-    regions = speed._ellipses(500)
-    assert all(one.bbox[2] <= 3072 and one.bbox[3] <= 4096 for one in regions)
-    assert all(one.mask.any(0).all() and one.mask.any(1).all() for one in regions)
-    for one in regions:
-        y0, x0, y1, x1 = one.bbox
-        assert one.mask.shape == (y1 - y0, x1 - x0)
-    assert regions[249].bbox[0] < 3072 * 0.6

@@ -19,7 +19,6 @@ from benchmarks.drawn.cases import ModelUnderTest, SceneSource, subject_of
 from benchmarks.drawn.commands import REAL_SETS, CurvePlan, ScenesPlan
 from benchmarks.drawn.curves import CurveBench
 from benchmarks.drawn.methods import SCENE_METHODS, Setting, invert
-from benchmarks.drawn.reports import markdown
 from benchmarks.drawn.scenes import ScenesBench
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.cli import app
@@ -74,13 +73,6 @@ def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any])
     assert set(short["parts"]["regions/bundled/3"]["ways"]) == set(SCENE_METHODS)
 
 
-def test_single_objects_are_quick_so_five_times_as_many_are_measured(short: dict[str, Any]) -> None:
-    parts = short["parts"]
-    assert parts["single/bundled"]["scenes"] == 5 * 8
-    assert parts["regions/bundled/3"]["regions"] == 3 * 8
-    assert "| one object, image embedding (40 scenes) |" in markdown(short)
-
-
 def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
     assert short["settings"]["fingerprint"] == load_model("demo", device="cpu").fingerprint
     assert (
@@ -109,6 +101,7 @@ def shuffled(tensors: dict[str, torch.Tensor]) -> None:
     tensors["visual.proj"] = tensors["visual.proj"][:, order].contiguous()
 
 
+@pytest.mark.full  # the bundled model's figures, which scripts measure
 def test_a_damaged_model_falls_short(bench: Bench, tmp_path: Path) -> None:
     folder = damaged(tmp_path, shuffled)
     out = tmp_path / "out.json"
@@ -147,12 +140,6 @@ def test_what_cannot_work_is_refused_before_the_work(
     assert code == 2, err
     assert says in err
     assert len(err.strip().splitlines()) == 1
-
-
-def test_a_resolution_under_two_patches_is_refused(bench: Bench) -> None:
-    code, _, err = bench("scenes", "--short", "--resolution", "8")
-    assert code == 2
-    assert "at least 16" in err
 
 
 def test_no_scene_that_is_measured_is_one_of_another_split(subject: ModelUnderTest) -> None:
@@ -205,6 +192,7 @@ def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: ModelUnderTe
     assert curve["iou"][1]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
 
 
+@pytest.mark.full  # the bundled model's figures, which scripts measure
 @pytest.mark.parametrize("kind", ["steps", "alpha"])
 def test_curves_are_tabled_and_drawn(bench: Bench, tmp_path: Path, kind: str) -> None:
     few_points = ["--alphas", "0,5", "--steps", 1] if kind == "alpha" else ["--steps", 2]
@@ -235,6 +223,7 @@ def test_a_model_is_asked_for_what_it_was_taught(tmp_path: Path, subject: ModelU
     assert unlisted.knows("aerial")
 
 
+@pytest.mark.full  # the bundled model's figures, which scripts measure
 def test_real_images_are_measured_on_their_test_split(
     bench: Bench, real_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +256,7 @@ def test_real_images_are_measured_on_their_test_split(
     assert part["size_and_colour"]["value"] > 0.5  # stains are told apart by colour
 
 
+@pytest.mark.full  # the bundled model's figures, which scripts measure
 def test_drawings_of_an_unseen_style_are_measured_apart(
     tmp_path: Path, subject: ModelUnderTest
 ) -> None:
@@ -283,16 +273,6 @@ def siglip(monkeypatch: pytest.MonkeyPatch) -> str:
     model = wrap_open_clip(tiny_siglip(monkeypatch))
     monkeypatch.setattr(shared, "load", lambda *_: model)
     return "siglip"
-
-
-@pytest.mark.parametrize("kind", ["steps", "alpha"])
-def test_curves_work_with_a_tower_that_pools_by_attention(
-    bench: Bench, siglip: str, kind: str
-) -> None:
-    options = ["--alphas", "0,5"] if kind == "alpha" else []
-    call = [kind, "--short", "--scenes", 2, "--steps", 2, "--model", siglip, *options]
-    out = ok(bench(*call))
-    assert "heatmap-to-mask IoU" in out
 
 
 def test_scenes_leave_out_the_ways_that_a_tower_lacks(

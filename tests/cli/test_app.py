@@ -45,36 +45,6 @@ def test_debug_shows_where_it_happened(call, broken, arguments):
         call(*arguments)
 
 
-LONG = "x" * 300
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("run", f"{LONG}.png", "masks.png", "--labels", "dog"),
-        ("run", "image.png", f"{LONG}.png", "--labels", "dog"),
-        ("run", "image.png", f"{LONG}.json", "--labels", "dog"),
-        ("run", "image.png", "masks.png", "--labels", f"{LONG}.csv"),
-        ("run", "image.png", "masks.png", "--captions", f"{LONG}.txt"),
-        ("run", "image.png", "masks.png", "--labels", "dog", "--model", f"{LONG}.pt"),
-        ("run", "image.png", "masks.png", "--labels", "dog", "--out", LONG),
-        ("find", "image.png", "masks.png", "dog", "--results", f"{LONG}.npz"),
-        ("export", f"{LONG}.npz", "--format", "csv"),
-        ("segment", "image.png", "--boxes", f"{LONG}.csv"),
-        ("labels", "convert", f"{LONG}.txt", "labels.csv"),
-        ("captions", "search", LONG, "dog"),
-        ("rollout", f"{LONG}.png"),
-        ("models", "calibrate", "demo", f"{LONG}.npz"),
-        ("bench", "show", f"{LONG}.json"),
-    ],
-)
-def test_a_name_that_is_too_long_is_one_line(refused, files, monkeypatch, arguments):
-    monkeypatch.chdir(files)
-    err = refused(*arguments)
-    assert err.strip().count("\n") == 0
-    assert LONG in err
-
-
 def test_a_file_that_only_the_system_refuses_is_named(call, monkeypatch):
     def fail(*_, **__):
         raise OSError(errno.EIO, "Input/output error", "results.npz")

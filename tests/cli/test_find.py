@@ -1,6 +1,7 @@
 """``find`` on an image that has no regions."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,12 @@ import pytest
 from PIL import Image
 
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.cli import find
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline import finding
+from napari_maskinversion.regions.sam import prompts
 from napari_maskinversion.results.export.archive import open_archive
+from tests.regions.sam.tiny import SIDE, save_tiny
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +118,43 @@ def test_a_typed_alpha_counts_also_without_regions(call, files, tmp_path, monkey
     for typed in ((), ("--alpha", 5), ("--alpha", 2)):
         call("find", files / "frog.png", "frog", "--out", tmp_path / "found", *typed)
     assert seen == [0, 5, 2]
+
+
+@pytest.fixture
+def sam(tmp_path, monkeypatch):
+    """A checkpoint of a tiny SAM with random weights, whose masks all count."""
+    sure = partial(prompts.AutomaticConfig, points_per_side=3, score=0, stability=0, overlap=0.9)
+    monkeypatch.setattr(prompts, "AutomaticConfig", sure)
+    return save_tiny(tmp_path / "tiny.pth")
+
+
+def test_sam_proposes_where_a_checkpoint_is_there(call, files, tmp_path, sam, monkeypatch):
+    out, few = tmp_path / "found", ("--steps", 1, "--threshold", -1)
+    named = ("find", files / "frog.png", "frog, not a cow", "--checkpoint", sam, *few)
+    code, _, told = call(*named, "--out", out)
+    assert code == 0, told
+    assert "tiny.pth proposed " in told
+    assert f"regions (whole image, reduced to {SIDE} px)." in told
+    frame, labels = pd.read_csv(out / "regions.csv"), np.asarray(Image.open(out / "labels.tif"))
+    assert len(frame) == labels.max() > 0
+    assert labels.shape == Image.open(files / "frog.png").size[::-1]
+    assert set(frame["suggestion"]) == {"frog"}
+    # The one on this machine is taken without being named, and "none" leaves it out.
+    monkeypatch.setattr(find, "on_disk", lambda words: sam)
+    plain = ("find", files / "frog.png", "--like", files / "mask.png", "--only", 7, *few)
+    assert "tiny.pth proposed " in call(*plain, "--out", tmp_path / "plain")[2]
+    assert "No SAM" in call(*plain, "--checkpoint", "none", "--out", tmp_path / "none")[2]
+
+
+def test_a_search_with_sam_stops_and_writes_nothing(call, files, tmp_path, sam, monkeypatch):
+    def stop(bar, news):
+        if "point" in getattr(news, "text", "").lower():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(find, "_show", stop)
+    call("find", files / "frog.png", "frog", "--checkpoint", sam, "--out", tmp_path / "found")
+    assert not list(tmp_path.glob("found/*"))
+    sam.write_bytes(sam.read_bytes()[:999])
+    code, _, told = call("find", files / "frog.png", "frog", "--checkpoint", sam)
+    assert code == 2
+    assert "tiny.pth" in told

@@ -29,7 +29,7 @@ def place(tmp_path, monkeypatch, fine):
 def test_a_run_adds_its_regions_and_words_find_them(place, call):
     library = Library.open(place)
     assert all(library.thumbnail(number) is not None for number in range(1, 5))
-    code, out, err = call("library", "search", "cells", "a car", "not dog", "--top", 2)
+    code, out, err = call("library", "search", "cells", "a car, not dog", "--top", 2)
     assert code == 0, err
     answers = library.search("a car", "not dog", top=2, model=demo_model())
     assert all(f"{row.similarity:.3f}" in out for row in answers.itertuples())
@@ -37,6 +37,9 @@ def test_a_run_adds_its_regions_and_words_find_them(place, call):
     assert (code, out.count("image.png")) == (0, 2), err
     code, out, err = call("library", "info", "cells")
     assert "4 regions (4 undecided) of 1 images" in out
+    library.add(bundle(7))  # another model has more regions, but not these words
+    code, _, err = call("library", "search", "cells", "a car", "--model", "demo")
+    assert (code, err.count("Only space 1 is searched")) == (0, 1), err
 
 
 def test_the_library_is_exported_and_smaller_where_regions_go(place, call, fine, refused):

@@ -63,7 +63,7 @@ def library(request, monkeypatch):
         all_by_onednn(monkeypatch)
 
 
-@pytest.fixture(params=["all heads", "head by head", "few queries"])
+@pytest.fixture
 def heads(request, monkeypatch):
     explain = "napari_maskinversion.engine.explain"
     if request.param != "all heads":
@@ -74,7 +74,11 @@ def heads(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("library", "heads")
-@pytest.mark.parametrize("memory_mb", [0, 1024], ids=["one by one", "one group"])
+@pytest.mark.parametrize(
+    ("heads", "memory_mb"),  # without memory mask by mask, with it all in one group
+    [("all heads", 0), ("all heads", 1024), ("head by head", 1024), ("few queries", 0)],
+    indirect=["heads"],
+)
 def test_embeddings_maps_and_losses_agree(case, memory_mb):
     engine = inverter(load_tower(case), memory_mb=memory_mb)
     engine.set_image_tensor(torch.tensor(case["image"]))

@@ -35,9 +35,11 @@ def test_no_command_opens_a_connection(forks, place, command):
     assert done["code"] == 0, done["said"]
 
 
-def test_no_import_opens_a_connection(forks, place):
+def test_no_import_opens_a_connection_or_brings_a_gui(forks, place):
     done = forks.run("import_all", folder=place)
     assert done["code"] == 0, done["said"]
+    # Torch, as a check that this way of looking does see what is loaded.
+    assert done["said"].splitlines()[-1] == "loaded: torch"
 
 
 @pytest.mark.parametrize("how", CONNECTIONS)

@@ -115,8 +115,10 @@ def connect(how):
 
 
 def import_all():
-    """Import every module of the library and of the command line."""
+    """Import every module of the library and of the command line; say what it brings."""
     prefix = f"{napari_maskinversion.__name__}."
     for module in pkgutil.walk_packages(napari_maskinversion.__path__, prefix):
         if "._napari" not in module.name and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    gui = {"napari", "qtpy", "magicgui", "superqt", "PyQt6", "PySide6", "vispy"}
+    print("loaded:", *sorted({"torch", *gui} & sys.modules.keys()))

@@ -38,7 +38,7 @@ def trained():
 
 def test_a_file_brings_back_the_same_classifier(tmp_path):
     classifier = trained()
-    file = classifier.save(tmp_path / "cells")
+    file = classifier.save(tmp_path / "new" / "cells")
     assert file.name == "cells.safetensors"
     again = Classifier.load(file)
     rows = decided(width=8)[0]

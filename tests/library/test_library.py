@@ -13,6 +13,7 @@ import pytest
 
 from napari_maskinversion import errors
 from napari_maskinversion.base.locks import Lock
+from napari_maskinversion.base.progress import WAITING, listening
 from napari_maskinversion.library import store
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.store import LOCK, ROWS
@@ -439,11 +440,11 @@ def test_nothing_is_lost_on_a_full_disk(library, size):
 def test_a_second_writer_waits_and_says_for_whom(library):
     lock = Lock(library.folder / LOCK)
     assert lock.acquire()
-    timer = threading.Timer(0.3, lock.release)
-    timer.start()
-    with pytest.warns(UserWarning, match=r"The library .*cells is in use by process \d+ .*waiting"):
+    waits = pytest.warns(
+        UserWarning, match=r"The library .*cells is in use by process \d+ .*waiting"
+    )
+    with waits, listening(lambda news: lock.release() if news.stage == WAITING else None):
         library.add(bundle(2, seed=4))
-    timer.join()
     assert len(library.rows()) == 12
 
 

@@ -1,11 +1,10 @@
 """The search against plain numpy."""
 
 import numpy as np
-import pytest
 from hypothesis import given, strategies
 from hypothesis.extra.numpy import arrays
 
-from napari_maskinversion.library.searching import direction, nearest, short_names
+from napari_maskinversion.library.searching import nearest, short_names
 
 
 def unit(rows):
@@ -23,13 +22,15 @@ def cases(draw):
     rows = unit(rows + spread * rng.normal(size=(count, width))).astype(np.float16)
     query = unit(rows[0].astype(np.float32) + spread * rng.normal(size=width))
     chosen = draw(strategies.none() | arrays(bool, count))
-    return rows, query, None if chosen is None else np.flatnonzero(chosen)
+    parts = np.split(rows, sorted(draw(strategies.sets(strategies.integers(1, count), max_size=3))))
+    return parts, query, None if chosen is None else np.flatnonzero(chosen)
 
 
 @given(cases(), strategies.integers(1, 70))
 def test_the_best_are_those_of_single_precision(case, top):
-    vectors, query, rows = case
-    places, similarities = nearest(vectors, query, top, rows)
+    parts, query, rows = case
+    places, similarities = nearest(parts, query, top, rows)
+    vectors = np.concatenate(parts)
     counting = np.arange(len(vectors)) if rows is None else rows
     exact = vectors[counting].astype(np.float32) @ query
     best = np.sort(exact)[::-1][:top]
@@ -47,16 +48,8 @@ def test_vectors_that_only_single_precision_tells_apart_are_told_apart():
     exact = rows.astype(np.float32) @ query
     order = np.argsort(-exact)
     for top in range(1, 2000, 5):
-        places, _ = nearest(rows, query, top)
+        places, _ = nearest([rows], query, top)
         assert exact[places].min() >= exact[order[top - 1]] - 1e-7
-
-
-def test_a_direction_is_the_mean_minus_what_is_to_be_avoided():
-    a, b, c = np.eye(3, dtype=np.float32)
-    np.testing.assert_allclose(direction([a, b]), [0.5**0.5, 0.5**0.5, 0], atol=1e-6)
-    np.testing.assert_allclose(direction([a, b], [c]), np.array([1, 1, -2]) / 6**0.5, atol=1e-6)
-    with pytest.raises(ValueError, match="Name a word or a region"):
-        direction([], [a])
 
 
 def test_names_of_images_are_short_where_they_tell_them_apart():

@@ -1,5 +1,6 @@
 """Finding in an image without regions, on the bundled model."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,7 @@ from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.images.sample_scenes import load_scene
-from napari_maskinversion.language.ranking.ranking import embed_expression
+from napari_maskinversion.language.ranking.query import embed_expression
 from napari_maskinversion.pipeline import finding
 from napari_maskinversion.pipeline.finding import propose
 from napari_maskinversion.results.settings import RunSettings
@@ -127,6 +128,16 @@ def test_a_line_says_what_sam_proposed_and_in_what(model, scene):
     assert propose(model, as_source(scene[0]), RunSettings(), Sam()).how == (
         "vit_b proposed 1 regions."
     )
+    # Its masks are objects: all are embedded by the run's method, not a third.
+    squares = [(slice(y, y + 20), slice(x, x + 20)) for y in (0, 40) for x in (0, 40)]
+    masks = [np.zeros_like(scene[1]) for _ in squares]
+    for mask, square in zip(masks, squares, strict=True):
+        mask[square] = True
+    Sam.found = [SimpleNamespace(region=partial(Region.from_mask, 1, mask)) for mask in masks]
+    few = RunSettings().changed({"inversion.steps": 1})
+    candidates = propose(model, as_source(scene[0]), few, Sam())
+    assert len(candidates.search(model, embed_expression(model, "frog"))) == 4
+    assert len(candidates.embedded) == 4
 
 
 def test_an_image_of_one_colour_has_nothing_to_find(model):

@@ -173,7 +173,7 @@ def test_a_plane_is_asked_whether_it_is_known_when_no_thread_reads_it(monkeypatc
 
     class Late(Watched):
         def read(self, level, box):
-            assert threading.current_thread() is threading.main_thread() or gate.wait(10)
+            assert threading.current_thread() is threading.main_thread() or gate.wait(60)
             return super().read(level, box)
 
     def turn(news):
@@ -200,7 +200,7 @@ def test_who_waits_for_a_window_can_stop_meanwhile(monkeypatch):
 
     def slow(level, box):
         if threading.current_thread() is not threading.main_thread():
-            assert read.wait(10)
+            assert read.wait(60)
         return take(level, box)
 
     def stop(news):

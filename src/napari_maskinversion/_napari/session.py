@@ -99,9 +99,14 @@ class RegionPlace:
     region: int
     position: Position = ()
     path: str = field(default="", compare=False)  # Of its file, as libraries have it; "" if unknown
-    series: int = field(default=0, compare=False)  # Of a file with several images
+    series: int = 0  # Of a file with several images
     # None: whichever region has the number
     box: tuple[int, int, int, int] | None = field(default=None, compare=False)
+
+    @property
+    def file(self) -> tuple[str, int]:
+        """The path of its file, and which image of the file it is on."""
+        return self.path or self.image, self.series
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +378,7 @@ class Session(EventedModel):
     project: ProjectState | None = None  # The images that are worked through, one after the other
     library: Any = None  # The open `Library` of regions of many images; None without one
     library_changes: int = 0  # Counts what this panel changed in it
+    computed: int = 0  # Counts images of the project that got other results
     many: ManyImages | None = None  # The work on several images of the project that goes on
     notice: Notice | None = None  # What the status line says
     asked: Asked | None = None  # What a part of the panel asks of another at this moment

@@ -27,7 +27,7 @@ from ..language.generation.registry import DECODERS
 from ..language.generation.settings import SEARCHES, GenerationSettings, describe
 from ..language.labels.presets import vocabulary_of, with_classifier
 from ..language.labels.vocabulary import Vocabulary, to_text
-from ..language.ranking.ranking import check_expression, embed_expression
+from ..language.ranking.query import check_expression, embed_expression
 from ..pipeline.captions import CaptionRequest, generate_captions
 from ..pipeline.job import open_job
 from ..results.printing import print_results

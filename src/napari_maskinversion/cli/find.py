@@ -12,11 +12,10 @@ import typer
 from ..base.errors import ConfigError, InputError
 from ..base.progress_words import STARTING
 from ..language.labels.label import choose_templates
+from ..language.ranking.query import check_query, embed_query, wanted_and_not
 from ..language.ranking.ranking import (
     EXPRESSION_ALPHA,
     RegionMatch,
-    check_expression,
-    embed_expression,
     find,
 )
 from ..pipeline.job import Job, open_job, open_plane
@@ -73,7 +72,11 @@ def find_command(
     ] = None,
     expression: Annotated[
         str | None,
-        typer.Argument(metavar="WORDS", help="The region in words: the dog on the left."),
+        typer.Argument(
+            metavar="WORDS",
+            help="The region in words: the dog on the left. Commas separate several, not comes "
+            "before what is to be avoided (red cell, not debris); quotes keep both.",
+        ),
     ] = None,
     *,
     settings: RunSettings,
@@ -95,8 +98,8 @@ def find_command(
         str | None,
         typer.Option(
             help="Without MASKS: the SAM that proposes regions, a file or folder or "
-            f"{', '.join(CHECKPOINTS)} (default: one on this machine, else none). SAM 3 finds "
-            "them by WORDS alone."
+            f"{', '.join(CHECKPOINTS)}, or none (default: one on this machine, else none). SAM 3 "
+            "finds them by WORDS alone."
         ),
     ] = None,
     output: Output = _FILES,
@@ -116,7 +119,7 @@ def find_command(
                 "With MASKS regions are only ranked: leave out --threshold, --checkpoint, and what "
                 "is about files (--out, --format, --overwrite)."
             )
-        check_expression(expression, templates)
+        check_query(expression, templates)
         with open_job(image, Path(masks), settings, say) as job:
             model = load(settings.model, settings.architecture, settings.device)
             regions, finished = embedded(model, job, results)
@@ -128,7 +131,7 @@ def find_command(
     if (masks is None) == (like is None):
         raise InputError("Say what to find: words, such as 'a red blood cell', or --like FILE.")
     if masks is not None:
-        check_expression(masks, templates)
+        check_query(masks, templates)
         if Path(masks).exists():
             raise InputError(f"{masks} is a file; add words that describe a region.")
     if like is None and (settings.only or settings.merge):
@@ -139,19 +142,22 @@ def find_command(
         raise ConfigError("--threshold must be a number, such as 0.36; got nan.")
     from ..pipeline.finding import named, propose, usual_threshold, words_of
 
-    wanted = on_disk(masks) if checkpoint is None else file_or_checkpoint(checkpoint, words=True)
+    asked = None if masks is None else wanted_and_not(masks)[0]
+    wanted: Path | CheckpointSpec | None = on_disk(masks) if checkpoint is None else None
+    if checkpoint not in (None, "none"):
+        wanted = file_or_checkpoint(checkpoint, words=True)
     if not is_written("inversion.alpha"):
         settings = settings.changed({"inversion.alpha": 0.0})
     _held = output.begin(image, like, settings.model)  # until this function returns
     with open_plane(image, settings, say) as job:
         model = load(settings.model, settings.architecture, settings.device)
-        sam = _proposer(wanted, settings.device, masks)
+        sam = _proposer(wanted, settings.device, asked)
         least = usual_threshold(masks, sam) if threshold is None else threshold
         words = None if masks is None else words_of(masks, templates, least)
         with following(_show) as bar:
             bar.show(STARTING)
             if masks is not None:
-                query = embed_expression(model, masks, templates)
+                query = embed_query(model, masks, templates)
             else:
                 assert like is not None
                 query = _example(model, job, image, like)
@@ -187,7 +193,7 @@ def _show(bar: ProgressBar, news: Any) -> None:
 
 
 def _proposer(
-    wanted: Path | CheckpointSpec | None, device: str, words: str | None
+    wanted: Path | CheckpointSpec | None, device: str, words: list[str] | None
 ) -> Segmenter | Asked | None:
     """Load the SAM that was named, or one on this machine; None without any."""
     if wanted is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +151,10 @@ def info_command(place: Place) -> None:
 def search_command(
     place: Place,
     words: Annotated[
-        list[str], typer.Argument(help='Words; "not debris" for what is to be avoided.')
+        list[str],
+        typer.Argument(
+            help='Words; "not debris" for what is to be avoided; or "cell, not debris".'
+        ),
     ],
     filters: Filters,
     like: Annotated[
@@ -166,9 +170,10 @@ def search_command(
 ) -> None:
     """Print the regions that are most similar to words, and to regions."""
     opened = Library.open(place)
-    space = opened.space([*(like or ()), *(unlike or ())], number=filters.space)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the search says it, of the model as it is here
+        space = opened.space([*(like or ()), *(unlike or ())], number=filters.space)
     loaded = load(model or space.model, None if model else space.architecture, device)
-    where: Any = {**filters.where, "space": space.id}
     answers = opened.search(
         *words,
         like=like or (),
@@ -176,7 +181,7 @@ def search_command(
         top=top,
         model=loaded,
         templates=template or (),
-        **where,
+        **filters.where,
     )
     _print(answers, ", ".join(words))
 

@@ -352,6 +352,7 @@ class Classifier:
         file = file if file.suffix.lower() == SUFFIX else file.with_name(file.name + SUFFIX)
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists; choose another name, or say to overwrite it.")
+        file.absolute().parent.mkdir(parents=True, exist_ok=True)
         record = _Record(
             words=[item_of(label) for label in self.vocabulary.full_labels],
             templates=list(self.vocabulary.templates),

@@ -17,6 +17,7 @@ from ..images.opening import open_image
 from ..review.decisions import Decision, Step, Suggestion
 from ..review.review import Review
 from ..review.together import Decided, ImageStep, Verdict, each_image
+from .store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,8 +33,7 @@ class _Known:
 
     def provenance(self) -> dict[str, Any]:
         model = {"name": self.space["model"], "fingerprint": self.space["space"].partition("/")[0]}
-        empty = dict.fromkeys(("config", "vocabulary", "window"))
-        return {"software": {}, "model": model, **empty}
+        return {"software": {}, "model": model, "config": None, "vocabulary": None, "window": None}
 
 
 def decide_steps(library: Library, ids: Sequence[int], verdict: Verdict) -> Iterator[ImageStep]:
@@ -57,12 +57,14 @@ def take_back_steps(library: Library, ids: Sequence[int], decided: Decided) -> I
     return _each(library, own.tolist(), take_back)
 
 
+def image_name(path: str, series: int) -> str:
+    """Return what to call an image: one of several in a file has a number."""
+    return f"{path} ({series})" if series else path
+
+
 def names_of(rows: pd.DataFrame) -> pd.Series[str]:
-    """Return what to call the image of each row: one of several in a file has a number."""
-    names: pd.Series[str] = rows["image"].where(
-        rows["series"] == 0, rows["image"] + " (" + rows["series"].astype(str) + ")"
-    )
-    return names
+    """Return what to call the image of each row."""
+    return rows["image"].combine(rows["series"], image_name)
 
 
 def key_of(row: Any) -> RegionKey:
@@ -87,7 +89,7 @@ def _each(
         with Review(image, regions, info, file=Path(rows[0].image)) as own:
             step = decide(name, own, rows)
             states = [_state(row, own.decisions.get(key_of(row))) for row in rows]
-        library.note(image.content, states)
+        Store(library.folder).update(image.content, states)
         return step
 
     return each_image(parts, work)
@@ -116,6 +118,5 @@ def _state(row: Any, decision: Decision | None) -> dict[str, Any]:
 def _suggestion(row: Any) -> Suggestion | None:
     if not row.suggestion:
         return None
-    nan = float("nan")
-    sure = nan if row.confidence is None else float(row.confidence)
-    return Suggestion(label=row.suggestion, rank=1, similarity=nan, score=sure)
+    sure = float("nan") if row.confidence is None else float(row.confidence)
+    return Suggestion(label=row.suggestion, rank=1, similarity=float("nan"), score=sure)

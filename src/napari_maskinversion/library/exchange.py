@@ -83,7 +83,8 @@ def read_parquet(path: Path) -> Iterator[Part]:
     except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} is damaged: {' '.join(str(error).split())}.") from error
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"{path} is damaged: {reason}.") from error
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -34,8 +34,11 @@ _TERMS: Final = {
     "largest": "area <= :largest",
     "since": "date >= :since",
     "before": "date < :before",
-    "space": "space = :space",
+    # + : by the index of labels, not by that of all rows of a space
+    "space": "+space IN (SELECT value FROM json_each(:space))",
 }
+# Any of these, and their type.
+_SEVERAL: Final = {"ids": int, "label": str, "decision": str, "space": int}
 
 
 def condition(where: Where) -> tuple[str, dict[str, Any]]:
@@ -46,17 +49,15 @@ def condition(where: Where) -> tuple[str, dict[str, Any]]:
             raise ConfigError(f"There is no filter {name!r}; use {', '.join(_TERMS)}.")
         if value is None:
             raise ConfigError(f"The filter {name} has no value; leave it out.")
-        if name == "space" and abs(int(value)) >= 2**63:  # type: ignore[call-overload]
-            value = -1  # SQLite has no such numbers, and no library such a space
         if name in ("since", "before"):
             value = utc(str(value))
-        if name in ("ids", "label", "decision"):
+        if name in _SEVERAL:
             several = [value] if isinstance(value, str | int) else list(value)  # type: ignore[call-overload]
             if name == "decision" and (wrong := set(several) - set(STATUSES)):
                 raise InputError(
                     f"There is no decision {wrong.pop()!r}; choose from {', '.join(STATUSES)}."
                 )
-            value = json.dumps([int(one) if name == "ids" else str(one) for one in several])
+            value = json.dumps(list(map(_SEVERAL[name], several)))
         values[name] = value
     return " AND ".join(_TERMS[name] for name in values) or "1", values
 

@@ -20,6 +20,7 @@ from ..images.ome_zarr import is_zarr
 from ..images.plane_source import PlaneSource
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
+from ..language.ranking.query import direction, wanted_and_not
 from ..language.text import embed_vocabulary
 from ..learning.features import kinds_of
 from ..results.export.archive import open_archive
@@ -30,7 +31,7 @@ from ..review.reporting import with_decisions
 from .adding import add_bundle, image_problem, located, rows_of, stored_path
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
-from .searching import direction, nearest, wanted_and_not
+from .searching import nearest
 from .store import ROWS, Store
 from .thumbnails import decoded
 from .training import train
@@ -162,15 +163,14 @@ class Library:
         """
         return self._store.update(str(bundle.image.get("content", "")), rows_of(bundle))
 
-    def note(self, content: str, states: Sequence[Mapping[str, Any]]) -> None:
-        """Set what was decided about regions of an image, see `deciding`."""
-        self._store.update(content, states)
-
     def image_of(self, id: int) -> tuple[str, int, str, str]:
         """Return path, series, name and hash of the image of a region."""
         with self._store.reading() as database:
             query = f"SELECT path, series, name, content {_FROM} WHERE regions.id = ?"
-            path, series, name, content = database.execute(query, (id,)).fetchone()
+            row = database.execute(query, (id,)).fetchone()
+        if row is None:
+            raise InputError(f"There is no region {id} in the library {self.folder}.")
+        path, series, name, content = row
         return path, series, name, content
 
     def info(self) -> dict[str, Any]:
@@ -240,7 +240,8 @@ class Library:
         Parameters
         ----------
         *words : str
-            ``"red cell"``, or ``"not debris"`` for what is to be avoided.
+            ``"red cell"``, or ``"not debris"`` for what is to be avoided; also in one text, with
+            commas between. Quotes in it keep commas.
         like, unlike : sequence of int or ndarray
             Numbers of regions in the library, which are not among the answers, or embeddings of
             others, (e,), float32.
@@ -278,7 +279,8 @@ class Library:
                     vector = one if isinstance(one, np.ndarray) else vectors[at[int(one)]]
                     into.append(_unit(vector, space))
             query, rows = direction(wanted, unwanted), self._rows(database, space, where)
-            places, similarities = nearest(vectors, query, top + len(at), rows)
+            parts = self._store.parts(space)
+            places, similarities = nearest(parts, query, top + len(at), rows)
             best = dict(zip(places.tolist(), similarities.tolist(), strict=True))
             chosen = [row for row in best if row not in at.values()][:top]
             answers = {
@@ -345,11 +347,11 @@ class Library:
         self, words: Sequence[str], space: Space, model: Backbone | None, templates: Sequence[str]
     ) -> tuple[list[FloatArray], list[FloatArray]]:
         """Return the embeddings of the words looked for, and of those to be avoided."""
-        if not words:
+        wanted, unwanted = wanted_and_not(*words)
+        if not wanted + unwanted:
             return [], []
         model = model or self._loaded(space)
         self.check_model(model, space)
-        wanted, unwanted = wanted_and_not(words)
         vocabulary = vocabulary_of(Vocabulary(tuple(dict.fromkeys(wanted + unwanted))), templates)
         vectors = dict(zip(vocabulary.labels, embed_vocabulary(model, vocabulary), strict=True))
         return [vectors[name] for name in wanted], [vectors[name] for name in unwanted]
@@ -371,19 +373,18 @@ class Library:
 
     def _rows(self, database: sqlite3.Connection, space: Space, where: Where) -> IntArray | None:
         """Return the rows of a space that fit filters; None if these are all vectors."""
-        (changes,) = database.execute("SELECT count FROM changes").fetchone()
-        is_filtered = bool(where.keys() - {"space"})
-        if not is_filtered and self._live.get(space.id, (-1, None))[0] == changes:
-            return self._live[space.id][1]
-        query, values = "SELECT row FROM regions WHERE space = :space", {"space": space.id}
-        if is_filtered:
+        if where.keys() - {"space"}:
             term, values = condition({**where, "space": space.id})
-            query = f"SELECT row {_FROM} WHERE {term}"
-        rows = np.fromiter((row for (row,) in database.execute(query, values)), np.int64)
-        every = None if len(rows) == space.count else rows
-        if not is_filtered:
-            self._live[space.id] = (changes, every)
-        return every
+            return _numbers(database, f"SELECT row {_FROM} WHERE {term}", values)
+        (changes,) = database.execute("SELECT count FROM changes").fetchone()
+        known, rows = self._live.get(space.id, (-1, None))
+        if known != changes:
+            values, own = {"space": space.id}, "FROM regions WHERE space = :space"
+            (count,) = database.execute(f"SELECT count(*) {own}", values).fetchone()
+            is_whole = count == space.count
+            rows = None if is_whole else _numbers(database, f"SELECT row {own}", values)
+            self._live[space.id] = (changes, rows)
+        return rows
 
     def train(
         self,
@@ -436,25 +437,12 @@ class Library:
         space, vectors = self.space(ids), self.vectors(ids)
         model = model or self._loaded(space)
         self.check_model(model, space)
-        measures = self._measures(rows["id"].tolist())
-        rows = rows.assign(content=self._contents(rows["id"].tolist()))
+        query = f"SELECT * {_FROM} WHERE regions.{_IDS} ORDER BY regions.id"
+        with self._store.reading() as database:
+            more = [dict(row) for row in database.execute(query, _ids(rows["id"].tolist()))]
+        rows = rows.assign(content=[row["content"] for row in more])
+        measures = [parse_json(row.get("measures") or "{}", "measures") for row in more]
         return train(rows, vectors, space, words, model, templates, kinds, measures)
-
-    def _contents(self, ids: Sequence[int]) -> list[str]:
-        """Return the hashes of the images of regions, in ascending order of their numbers."""
-        query = f"SELECT content {_FROM} WHERE regions.{_IDS} ORDER BY regions.id"
-        with self._store.reading() as database:
-            return [content for (content,) in database.execute(query, _ids(ids))]
-
-    def _measures(self, ids: Sequence[int]) -> list[dict[str, float]]:
-        with self._store.reading() as database:
-            rows = map(
-                dict,
-                database.execute(
-                    f"SELECT * FROM regions WHERE {_IDS} ORDER BY id", {"ids": json.dumps(ids)}
-                ),
-            )
-            return [parse_json(row.get("measures") or "{}", "measures") for row in rows]
 
     def thumbnail(self, id: int) -> npt.NDArray[np.uint8] | None:
         """Return a small picture of a region.
@@ -480,10 +468,7 @@ class Library:
 
     def problem(self, id: int) -> str:
         """Return in a line why the image of a region cannot be looked at; "" if it can."""
-        with self._store.reading() as database:
-            query = f"SELECT path, series, name, content {_FROM} WHERE regions.id = ?"
-            row = database.execute(query, (int(id),)).fetchone()
-        return f"There is no region {id} in the library." if row is None else image_problem(*row)
+        return image_problem(*self.image_of(id))
 
     def vectors(self, ids: Sequence[int]) -> FloatArray:
         """Return embeddings of regions.
@@ -568,6 +553,11 @@ class Library:
 
 def _ids(ids: Sequence[int]) -> dict[str, str]:
     return {"ids": json.dumps([int(one) for one in ids])}
+
+
+def _numbers(database: sqlite3.Connection, query: str, values: Mapping[str, Any]) -> IntArray:
+    """Return the numbers that a query finds, in ascending order."""
+    return np.sort(np.fromiter((one for (one,) in database.execute(query, values)), np.int64))
 
 
 def _unit(vector: npt.NDArray[Any], space: Space) -> FloatArray:

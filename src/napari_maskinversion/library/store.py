@@ -12,9 +12,17 @@ from __future__ import annotations
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +45,7 @@ _VECTORS: Final = "vectors-*-*.f16"
 _PATIENCE: Final = 60.0  # seconds to wait for a commit of another program
 HALF: Final = np.dtype("<f2")
 _APPLICATION: Final = 0x4D494C62  # "MILb": tells our databases from others
-_COPIED: Final = 65_536  # vectors at once
+_COPIED: Final = 131_072  # vectors at once
 _SCHEMA: Final = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
@@ -197,18 +205,14 @@ class Store:
         name = f"The library {self.folder}"
         try:
             yield
-        except OSError as error:
-            raise InputError(
-                f"{name} could not be {done} ({error.strerror or error}); nothing in it was lost. "
-                "Make room, or check the disk, and repeat."
-            ) from error
-        except sqlite3.OperationalError as error:  # full, read-only, locked, a disk that is gone
+        except (OSError, sqlite3.OperationalError) as error:  # full, read-only, locked, gone
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 raise InputError(
                     f"{name} is in use by another program; repeat it later."
                 ) from error
+            reason = getattr(error, "strerror", None) or error
             raise InputError(
-                f"{name} could not be {done} ({error}); nothing in it was lost. "
+                f"{name} could not be {done} ({reason}); nothing in it was lost. "
                 "Make room, or check the disk, and repeat."
             ) from error
         except sqlite3.DatabaseError as error:
@@ -224,16 +228,22 @@ class Store:
         rows = database.execute("SELECT * FROM spaces ORDER BY count DESC, id")
         return [Space(**row) for row in rows]
 
-    def vectors(self, space: Space) -> HalfArray:
-        """Return the vectors of a space (count, width) without reading them.
+    def vectors(self, space: Space, start: int = 0, end: int | None = None) -> HalfArray:
+        """Return vectors of a space (count, width) without reading them.
 
         Copy-on-write: torch takes no arrays that cannot be written to.
         """
         self._check_length(space)
-        shape = (space.count, space.width)
-        if not space.count:
+        shape = ((space.count if end is None else end) - start, space.width)
+        if not shape[0]:
             return np.zeros(shape, HALF)
-        return np.memmap(self.folder / space.file, HALF, "c", shape=shape)
+        offset = start * space.width * HALF.itemsize
+        return np.memmap(self.folder / space.file, HALF, "c", offset, shape)
+
+    def parts(self, space: Space) -> Iterator[HalfArray]:
+        """Yield all vectors of a space, some at once: only these take memory."""
+        for start in range(0, space.count, _COPIED):
+            yield self.vectors(space, start, min(start + _COPIED, space.count))
 
     def _check_length(self, space: Space) -> None:
         file = self.folder / space.file
@@ -375,29 +385,22 @@ class Store:
 
         One whose path is not known, or that was moved, is the one of the same name and pixels.
         """
-        same = "SELECT id, path, content FROM images WHERE name = ? AND series = ? AND content = ?"
-        here = database.execute(
-            "SELECT id, path, content FROM images WHERE path = ? AND series = ? AND path <> ''",
-            (image.path, image.series),
-        ).fetchone()
+        query = "SELECT id, path, content FROM images WHERE series = :series AND "
+        about = asdict(image)
+        here = database.execute(f"{query} path = :path AND path <> ''", about).fetchone()
         if here is None and image.content:
-            about = (image.name, image.series, image.content)
-            rows = database.execute(same, about).fetchall()
             moved = bool(image.path) and Path(image.path).exists()
-            here = next(
-                (
-                    row
-                    for row in rows
-                    if not (image.path and row["path"])
-                    or (moved and not is_address(row["path"]) and not Path(row["path"]).exists())
-                ),
-                None,
-            )
-        values = (image.path, image.series, image.name, image.content)
+            for row in database.execute(f"{query} name = :name AND content = :content", about):
+                path = row["path"]
+                is_gone = moved and not is_address(path) and not Path(path).exists()
+                if is_gone or not (image.path and path):
+                    here = row
+                    break
         if here is None:
             cursor = database.execute(
-                "INSERT INTO images (path, series, name, content) VALUES (?, ?, ?, ?)",
-                values,
+                "INSERT INTO images (path, series, name, content)"
+                " VALUES (:path, :series, :name, :content)",
+                about,
             )
             return int(cursor.lastrowid or 0), 0
         gone = 0
@@ -483,20 +486,17 @@ class Store:
                 if text != "ok":
                     yield f"{ROWS}: {text}"
             for space in self.spaces(database):
-                try:
-                    stored = self.vectors(space)
-                except InputError as error:
-                    yield str(error)
-                    continue
                 query = "SELECT count(*) FROM regions WHERE space = ? AND row >= ?"
                 (beyond,) = database.execute(query, (space.id, space.count)).fetchone()
                 if beyond:
                     yield f"{beyond} regions have no vector in {space.file}."
                 bad = 0
-                for start in range(0, space.count, _COPIED):
-                    part = stored[start : start + _COPIED].astype(np.float32)
-                    lengths = np.linalg.norm(part, axis=1)
-                    bad += int((~(np.abs(lengths - 1) < 0.01)).sum())  # NaN is none
+                try:
+                    for part in self.parts(space):
+                        lengths = np.linalg.norm(part.astype(np.float32), axis=1)
+                        bad += int((~(np.abs(lengths - 1) < 0.01)).sum())  # NaN is none
+                except InputError as error:
+                    yield str(error)
                 if bad:
                     yield f"{bad} vectors of {space.file} do not have length 1: they were changed."
 

@@ -22,7 +22,8 @@ from ..images.channels import as_source
 from ..images.plane_source import PlaneSource, read_reduced
 from ..language.labels.presets import unknown_to
 from ..language.labels.vocabulary import Vocabulary
-from ..language.ranking.ranking import Ranking, check_expression, embed_expression
+from ..language.ranking.query import check_query, embed_query, label_of, wanted_and_not
+from ..language.ranking.ranking import Ranking
 from ..regions.proposals import FIRST_SCALE, Tree, colours, merge, superpixels
 from ..results.region_result import RegionResult
 from ..results.results import Results
@@ -52,7 +53,7 @@ _MOST_PARTS: Final = 16  # of the finest; larger planes are seen reduced at once
 _ALTOGETHER: Final = 1000  # of a plane: each has a crop
 _INVERTED: Final = 150  # most that are embedded by the run's method
 _COVERED: Final = 0.5  # share of the smaller of two regions that the better one may cover
-_BEST: Final = 3  # one proposal in three is embedded by the run's method
+_BEST: Final = 3  # one merged proposal in three is embedded by the run's method
 _SIZE: Final = (
     "Regions are proposed in {} parts of the image{}; the {:,} that stand out most are compared "
     "with the query, and the best {} embedded."
@@ -79,19 +80,20 @@ class Candidates:
     crops: Results  # In the order of the proposals
     settings: RunSettings
     how: str  # A line about what proposed them
+    most: int  # So many are embedded by the run's method
     asked: bool = False  # Whether they are answers to the words already: none is left out
     embedded: dict[int, RegionResult] = field(default_factory=dict)  # By row, by the run's method
 
     def search(self, model: Backbone, query: FloatArray) -> list[Hit]:
         """Rank by the similarity to a unit vector (e,); what better ones cover is left out.
 
-        Crops choose a third of the proposals, and only these are embedded by the run's method: that
-        is faster than to embed all, and finds more (benchmarks/find.py).
+        Of merged superpixels, crops choose a third, and only these are embedded by the run's
+        method: that is faster than to embed all, and finds more (benchmarks/find.py).
         """
         regions = self.task.regions
         similarity = _cosines(self.crops.embeddings, query)
         order = np.argsort(-(similarity + _FIRST * self.clear), kind="stable")
-        best = order if self.asked else order[: min(_INVERTED, -(-len(order) // _BEST))]
+        best = order[: self.most]
         if self.settings.method.name != CROP:
             self._embed(model, [int(row) for row in best if int(row) not in self.embedded])
             own = np.stack([self.embedded[int(row)].embedding for row in best])
@@ -167,8 +169,8 @@ def named(fitting: Found, model: Backbone, words: Vocabulary) -> Found:
 
 def words_of(query: str, templates: Sequence[str], threshold: float) -> Vocabulary:
     """Return what is looked for as the one label of what is found."""
-    check_expression(query, templates)
-    return Vocabulary((" ".join(query.split()),), tuple(templates), threshold=threshold)
+    check_query(query, templates)
+    return Vocabulary((label_of(query),), tuple(templates), threshold=threshold)
 
 
 def find_regions(
@@ -190,8 +192,9 @@ def find_regions(
     image : array_like or PlaneSource
         (H, W, 3) or (H, W), uint8, uint16 or float in 0..1.
     query : str or array_like
-        Words; or a mask (H, W) of an example in this image; or the embedding (e,) of one in
-        another image, made with the same model and method.
+        Words (``"red cell, not debris"``; quotes in it keep commas); or a mask (H, W) of an example
+        in this image; or the embedding (e,) of one in another image, made with the same model and
+        method.
     threshold : float, optional
         Least similarity. Default: 0.36 for words (none with SAM 3), 0.6 for an example.
     model : Backbone, str or Path, optional
@@ -226,19 +229,20 @@ def find_regions(
     chosen = RunSettings.of(settings, **changes)
     source = as_source(image)
     text = query if isinstance(query, str) else None
-    proposer = None if segmenter is None else segmenter.asked(text)
+    words = None if text is None else wanted_and_not(text)[0]
+    proposer = None if segmenter is None else segmenter.asked(words)
     least = usual_threshold(text, proposer) if threshold is None else threshold
-    words = words_of(query, templates, least) if isinstance(query, str) else None
+    label = words_of(query, templates, least) if isinstance(query, str) else None
     loaded = loaded_model(model, chosen, changes)
     with listening(on_progress):
         candidates = propose(loaded, source, chosen, proposer)
         if isinstance(query, str):
-            wanted = embed_expression(loaded, query, templates)
+            wanted = embed_query(loaded, query, templates)
         else:
             wanted = _example(loaded, source, query, chosen)
         hits = candidates.search(loaded, wanted)
     fitting = candidates.found(hits, least)
-    return fitting if words is None else named(fitting, loaded, words)
+    return fitting if label is None else named(fitting, loaded, label)
 
 
 def usual_threshold(words: str | None, proposer: Segmenter | Asked | None) -> float:
@@ -292,10 +296,10 @@ def propose(
         seen = f"whole image, reduced to {segmenter.side:,} px"
         reduced = f" ({seen})" if whole and max(source.shape) > segmenter.side else ""
         how = f"{segmenter.name} proposed {len(proposals):,} regions{reduced}."
-    if segmenter is not None and segmenter.words and not proposals:
-        raise InputError(f"{segmenter.name} finds no {segmenter.words!r} in the image.")
-    if segmenter is not None and not proposals:
-        raise InputError(f"{segmenter.name} proposed no regions.")
+    if not proposals and segmenter is not None:
+        words = ", ".join(segmenter.words)
+        nothing = f"finds no {words!r} in the image" if words else "proposed no regions"
+        raise InputError(f"{segmenter.name} {nothing}.")
     if not proposals:
         raise InputError("Nothing in the image stands out from what is around it.")
     regions = [replace(region, id=number) for number, (region, _) in enumerate(proposals, 1)]
@@ -303,7 +307,9 @@ def propose(
     task = PlaneTask(source=source, regions=Regions(source.shape, regions), position=position)
     crops = run_planes(model, [task], None, settings.changed({"method": CROP}))
     asked = segmenter is not None and bool(segmenter.words)
-    return Candidates(task, clear - np.median(clear), crops, settings, how, asked)
+    share = 1 if segmenter is not None else _BEST  # SAM's masks are objects, seldom parts of others
+    most = len(regions) if asked else min(_INVERTED, -(-len(regions) // share))
+    return Candidates(task, clear - np.median(clear), crops, settings, how, most, asked)
 
 
 def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region, float]], str]:

@@ -1,5 +1,6 @@
 """Caption banks in the panel, without a window."""
 
+import threading
 import time
 from dataclasses import replace
 
@@ -46,12 +47,15 @@ def test_a_bank_of_an_own_model_fits_the_path_that_is_chosen(tmp_path, name):
 def test_building_can_be_stopped_and_gone_on_with(
     qtbot, shared, part, finished, monkeypatch, tmp_path, counted
 ):
-    encode = Backbone.encode_text
+    encode, cancelled, batches = Backbone.encode_text, threading.Event(), []
 
     def slowly(self, texts):
         time.sleep(0.1)
         if len(texts) > 16:
             raise MemoryError
+        batches.append(len(texts))
+        if len(batches) == 30:  # of 44
+            cancelled.wait(60)
         return encode(self, texts)
 
     monkeypatch.setattr(Backbone, "encode_text", slowly)
@@ -64,6 +68,7 @@ def test_building_can_be_stopped_and_gone_on_with(
     qtbot.waitUntil(lambda: part.about.text() == short, timeout=60_000)
     assert not part.about.isHidden()
     press(qtbot, part.progress.cancel)
+    cancelled.set()
     finished(part, 120)
     assert part.banks.currentText() == "many.txt, half built"
     done = part.bank.done

@@ -10,8 +10,11 @@ from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion._napari.explore.map_view import MapView
 from napari_maskinversion._napari.session import RegionPlace
+from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results
+from napari_maskinversion.review.decisions import Change, Decision
+from napari_maskinversion.review.together import Decided
 from tests.library.made import bundle
 
 _LEFT, _NONE = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
@@ -36,7 +39,7 @@ def panel(window, opened):
     return panel
 
 
-def show_map(qtbot, panel, of="this image"):
+def show_map(qtbot, panel, of="This image"):
     panel.map.of.setCurrentText(of)
     qtbot.mouseClick(panel.map.make, _LEFT)
     qtbot.waitUntil(lambda: not panel.map.worker.busy, timeout=60_000)
@@ -180,7 +183,7 @@ def test_regions_of_a_library_are_on_the_map_and_open_where_they_are(qtbot, pane
     library.add(bundle(3, seed=5))
     show_map(qtbot, panel)
     panel.session.library = library
-    view, asked = show_map(qtbot, panel, "the library"), []
+    view, asked = show_map(qtbot, panel, "The library"), []
     assert "red cell 4" in view.legend.text()
     panel.session.events.asked.connect(lambda one: one and asked.append(one.value))
     view.picked.emit(np.array([5]), False)
@@ -189,6 +192,15 @@ def test_regions_of_a_library_are_on_the_map_and_open_where_they_are(qtbot, pane
     assert view.rows.tolist()[-1:] == [5]
     view.picked.emit(np.array([1, 2]), True)
     assert view.rows.tolist() == [1, 2, 5]
+    # It follows decisions made elsewhere, and says that there are more regions.
+    view.color.setCurrentText("decision")
+    taken = Change(RegionKey(2), None, Decision(region=RegionKey(2), status="rejected"))
+    panel.session.ask("decided", (None, Decided(steps={"image-5.png": (taken,)})))
+    assert "rejected 1" in view.legend.text()
+    library.add(bundle(2, seed=6, decisions=["accepted", "rejected"]))
+    panel.session.library_changes += 1
+    qtbot.waitUntil(lambda: "newer regions" in panel.map.about.text(), timeout=60_000)
+    assert "undecided 7" in view.legend.text()  # as the library has them, without the new ones
 
 
 def test_without_regions_the_map_says_what_is_missing(qtbot, widget, messages):

@@ -236,8 +236,8 @@ def test_sam_3_finds_by_words_where_its_folder_is(qtbot, viewer, dock, monkeypat
     part = panel.finder
     part.section.open()
     panel.model.form.set_values({"inversion.steps": 1})
-    for words in ("cell", "dot", "dot"):
+    for words in ("cell", "dot, not cell", "dot, not cell"):
         search(qtbot, panel, words)
         assert "sam3 proposed" in part.about.text()
         assert part.model.rowCount() >= 1
-    assert (asked, loaded) == (["cell", "dot"], [1])
+    assert (asked, loaded) == ([["cell"], ["dot"]], [1])

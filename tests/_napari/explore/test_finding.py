@@ -7,7 +7,8 @@ import pytest
 
 from napari_maskinversion._napari.explore.find import _COLUMNS, FindSection
 from napari_maskinversion.images.sample_scenes import load_scene
-from tests.scenes import picture
+from napari_maskinversion.language.ranking.query import embed_query
+from tests.scenes import demo_model, picture
 
 from .test_find_widget import press
 
@@ -35,6 +36,13 @@ def test_embeddings_of_other_pixels_are_not_used_again(qtbot, shared, part, fini
     assert not reused()
     assert reused()
     assert not messages
+    # Several words, and what is to be avoided, as in a library.
+    part.words.setText("a house, not a green frog")
+    assert reused()
+    query = embed_query(demo_model(), "a house, not a green frog")
+    similar = part.model.finding.known.results.embeddings @ query
+    ranked = [match.row for match in part.model.finding.matches]
+    assert ranked == np.argsort(-similar).tolist()
 
 
 def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(

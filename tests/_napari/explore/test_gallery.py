@@ -7,9 +7,14 @@ import pandas as pd
 import pytest
 from qtpy.QtCore import QItemSelection, Qt
 
-from napari_maskinversion._napari.explore.gallery import IMAGE, LIBRARY, PROJECT, Gallery
+from napari_maskinversion._napari.explore.gallery import Gallery
 from napari_maskinversion._napari.explore.gallery_model import SORTS, WallModel, arranged
-from napari_maskinversion._napari.explore.region_sources import RegionTable
+from napari_maskinversion._napari.explore.region_sources import (
+    IMAGE,
+    LIBRARY,
+    PROJECT,
+    RegionTable,
+)
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.layers.layers import file_of
 from napari_maskinversion._napari.session import RegionPlace
@@ -25,6 +30,7 @@ from tests._napari.images.conftest import (  # noqa: F401 - fixtures
     computed,
     computed_once,
     decided,
+    go,
     one_model,
     paint,
     panel,
@@ -158,9 +164,10 @@ def test_the_image_whose_review_is_open_is_decided_there(qtbot, panel, computed)
 @pytest.fixture
 def changed(qtbot, panel, computed):  # noqa: F811
     """The wall of the project; then a region of the image shown, under review, is changed."""
+    go(qtbot, panel, "cell-2.png")
     gallery = opened(qtbot, panel.gallery, PROJECT)
     review(qtbot, panel)
-    paint(panel.session.regions, 0, (20, 20, 40, 40))
+    paint(panel.session.regions, 0, (10, 10, 20, 20))
     qtbot.waitUntil(lambda: panel.session.outdated().startswith("1 region has"), timeout=WAIT)
     return gallery
 
@@ -173,15 +180,21 @@ def rejected_all(qtbot, panel, gallery):  # noqa: F811
     return panel.foot.status.text()
 
 
-def test_a_shown_image_that_is_outdated_is_said_to_be_left_out(
+def test_what_did_not_change_on_the_shown_image_is_decided_and_the_rest_is_said(
     qtbot,
     panel,  # noqa: F811
     computed,  # noqa: F811
     changed,
 ):
     text = rejected_all(qtbot, panel, changed)
-    assert "1 left out, such as cell-1.png: 1 region has changed" in text
-    assert decided(computed)[0] == panel.session.decided == 0
+    assert "2 regions of 2 images. cell-2.png: 1 has changed since and stayed as before." in text
+    assert decided(computed) == [1, 1]
+    paint(panel.session.regions, 0, (10, 40, 20, 50))
+    qtbot.waitUntil(lambda: panel.session.outdated().startswith("2 regions have"), timeout=WAIT)
+    changed.undo()
+    settled(qtbot, panel)
+    text = rejected_all(qtbot, panel, changed)
+    assert "1 left out, such as cell-2.png: 2 regions have changed" in text
 
 
 def test_other_regions_than_those_on_the_wall_are_not_decided(
@@ -193,10 +206,29 @@ def test_other_regions_than_those_on_the_wall_are_not_decided(
     panel.start()
     qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
     review(qtbot, panel)
+    qtbot.waitUntil(lambda: "newer ones: press Reload" in changed.about.text(), timeout=WAIT)
     text = rejected_all(qtbot, panel, changed)
-    assert "1 left out, such as cell-1.png: Its regions have changed" in text
-    assert panel.session.decided == 0
-    assert decided(computed)[1] > 0
+    assert "cell-2.png: 1 has changed since and stayed as before." in text
+    assert panel.session.decided == 1
+    assert decided(computed)[0] > 0
+
+
+def test_what_was_decided_last_is_saved_when_the_window_closes(
+    qtbot,
+    panel,  # noqa: F811
+    computed,  # noqa: F811
+    tmp_path,
+):
+    names = ("cell-1.png", "cell-2.png")
+    library = panel.session.library = library_of(tmp_path / "library", names, computed)
+    gallery = opened(qtbot, panel.gallery, PROJECT)
+    review(qtbot, panel)
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(gallery.wall, Qt.Key.Key_R)
+    panel.keep()  # as a closing window does
+    panel.shut_down()
+    qtbot.waitUntil(lambda: decided(computed) == [1, 2], timeout=WAIT)
+    qtbot.waitUntil(lambda: len(library.rows(decision="rejected")) == 3, timeout=WAIT)
 
 
 def test_a_missing_image_is_left_out_as_missing(computed_once, tmp_path):  # noqa: F811

@@ -60,11 +60,12 @@ def test_decoders_of_other_models_say_so_and_cannot_be_pressed(part, show):
 
 def test_the_settings_are_those_of_the_form(shared, part, show, qtbot):
     show()
-    assert not part.beams.isEnabled()
-    part.search.setCurrentText("beam")
-    part.temperature.setValue(2)
-    part.beams.setValue(3)
-    part.norm.setCurrentText("cls")
+    options = part.options
+    assert not options["beams"].isEnabled()
+    options["search"].setCurrentText("beam")
+    options["temperature"].setValue(2)
+    options["beams"].setValue(3)
+    options["norm"].setCurrentText("cls")
     part.generate.click()
     qtbot.waitUntil(lambda: all(sentences(shared)), timeout=60_000)
     settings = shared.session.results.info.generated.settings

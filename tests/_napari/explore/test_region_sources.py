@@ -12,6 +12,7 @@ from napari_maskinversion._napari.explore.region_sources import (
     of_project,
     open_region,
     outlined,
+    read_library,
 )
 from napari_maskinversion._napari.session import ProjectState, RegionPlace
 from napari_maskinversion.base.errors import InputError
@@ -36,7 +37,7 @@ def test_regions_of_this_image(shared, show, results):
     table = of_image(session)()
     assert list(table.frame["suggestion"]) == [one.suggestion for one in results.regions]
     assert table.frame["confidence"].between(0, 1).all()
-    np.testing.assert_allclose(table.embeddings([1, 0]), results.embeddings[[1, 0]], atol=1e-6)
+    np.testing.assert_allclose(table.embed([1, 0]), results.embeddings[[1, 0]], atol=1e-6)
     pictures = dict(table.thumbnails(range(len(results))))
     assert set(pictures) == set(range(len(results)))
     assert all(one.ndim == 3 and max(one.shape) <= 96 for one in pictures.values())
@@ -55,7 +56,7 @@ def test_regions_of_a_project_are_those_of_its_stored_results(shared, computed_o
     assert list(have.itertuples(index=False, name=None)) == want
     last = len(want) - 1
     other = stored[names[1]][-1]
-    np.testing.assert_allclose(table.embeddings([last, 0])[0], other.embedding, atol=1e-6)
+    np.testing.assert_allclose(table.embed([last, 0])[0], other.embedding, atol=1e-6)
     assert table.row_of(names[1], RegionKey(other.id, other.position)) == last
     pictures = dict(table.thumbnails([last, 0]))
     assert all(pictures[row] is not None for row in (0, last))
@@ -73,7 +74,7 @@ def test_images_that_were_run_with_other_settings_are_not_compared(
     session, project = shared.session, OpenProject.read(computed_once)
     session.project = ProjectState("cells", tuple(project.by_name), file=str(project.file))
     table = of_project(session)()
-    assert len(table.embeddings(range(len(table.frame)))) == len(table.frame)
+    assert len(table.embed(range(len(table.frame)))) == len(table.frame)
 
     def another_model(file):
         stored = open_archive(file)
@@ -82,7 +83,7 @@ def test_images_that_were_run_with_other_settings_are_not_compared(
 
     monkeypatch.setattr(region_sources, "open_archive", another_model)
     with pytest.raises(InputError, match="different settings"):
-        table.embeddings(range(len(table.frame)))
+        table.embed(range(len(table.frame)))
 
 
 def test_an_image_that_is_gone_or_another_one_has_no_crops(shared, computed_once, tmp_path):  # noqa: F811
@@ -105,20 +106,18 @@ def test_regions_of_a_library(tmp_path):
     one = bundle(4, decisions=["accepted", "rejected", "undecided", "undecided"])
     library.add(one, image=write_image(tmp_path))
     library.add(bundle(4, fingerprint="other model"))  # the same regions again, in another space
-    table = of_library(library)()
+    table = read_library(library)
     assert list(table.frame["decision"]) == ["accepted", "rejected", "undecided", "undecided"]
     assert list(table.frame["label"]) == ["dust", "", "", ""]
     assert table.frame["id"].is_unique
-    np.testing.assert_allclose(table.embeddings([3, 1]), one.results.embeddings[[3, 1]], atol=2e-3)
+    np.testing.assert_allclose(table.embed([3, 1]), one.results.embeddings[[3, 1]], atol=2e-3)
     assert all(picture is not None for _, picture in table.thumbnails(range(4)))
 
 
 def test_what_is_not_there_is_said(shared):
-    for source in (of_image, of_project):
+    for source in (of_image, of_project, of_library):
         with pytest.raises(InputError):
             source(shared.session)
-    with pytest.raises(InputError):
-        of_library(None)
 
 
 def test_the_outline_lies_on_the_border_of_the_region():

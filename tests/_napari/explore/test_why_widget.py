@@ -62,7 +62,7 @@ def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
     slow.go.release(2)
     qtbot.waitUntil(lambda: said in widget.foot.status.text(), timeout=20_000)
     monkeypatch.setattr(run, "Progress", partial(run.Progress, note="And less of it"))
-    for _ in range(20):
+    for _ in range(100):
         # What comes right after something else is not shown.
         slow.go.release()
         qtbot.wait(200)

@@ -308,9 +308,15 @@ def test_nothing_is_accepted_in_all_images_while_the_reviewed_one_is_computed_ag
     word, run = first_word(panel), request.getfixturevalue("slow")
     monkeypatch.setattr(driver, "INTERVAL", 0.0)  # the table follows each region at once
     panel.model.form.set_values({"chunk_size": 1})
+    run.steps = 100
     panel.start()
-    run.go.release(8)  # the first region is in, the run is not over
-    qtbot.waitUntil(lambda: panel.session.reviewed is None, timeout=WAIT)
+    run.go.release(4 + 100)
+
+    def first_is_in():
+        run.go.release()  # a step of the next one, with which a slow window hears of the first
+        return panel.session.reviewed is None
+
+    qtbot.waitUntil(first_is_in, timeout=WAIT)
     accept(panel, word)
     assert messages[-1] == "Wait until the run is over, or cancel it: its image is under review."
     assert panel.session.many is None

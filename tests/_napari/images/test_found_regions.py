@@ -6,6 +6,7 @@ import numpy as np
 import tifffile
 from qtpy.QtCore import Qt
 
+from napari_maskinversion._napari.explore.region_sources import open_region, read_library
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.layers.layers import FILE
 from napari_maskinversion._napari.library.library_controller import _on_plane, _placed_as_in
@@ -50,6 +51,15 @@ def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed):
     assert [hit.similarity for hit in hits] == sorted((h.similarity for h in hits), reverse=True)
     assert f"'a car, not dog': the best of {len(hits)} in computed. 1 images" in part.about.text()
     assert all(hit.picture is not None for hit in hits)
+    # Only those with a decision, or of a class.
+    part.only.setCurrentText("rejected")
+    assert not search(qtbot, panel, "a car, not dog")
+    assert part.about.text().startswith("No region in computed is 'rejected'.")
+    part.only.setCurrentText(hits[0].label)
+    same = [hit.place for hit in hits if hit.label == hits[0].label]
+    assert [hit.place for hit in search(qtbot, panel, "a car, not dog")] == same
+    part.only.setCurrentText("all")
+    hits = search(qtbot, panel, "a car, not dog")
     assert part.far.item(0).text().startswith(f"{hits[0].place.image}\nregion ")
     other = next(n for n, hit in enumerate(hits) if hit.place.image != session.project.current)
     place = click(qtbot, panel, other)
@@ -80,6 +90,9 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
     library = session.library = Library.new(tmp_path / "library")
     for name in ("cell-1.png", "cell-2.png"):
         add_to_library(OpenProject.read(computed), name, library)
+    part.only.setCurrentText("accepted")
+    assert not search(qtbot, panel, "car")
+    part.only.setCurrentText("undecided")
     hits = search(qtbot, panel, "car")
     assert len(hits) == library.info()["regions"]
     model = panel.store.load(session.settings.model, session.settings.device)
@@ -150,6 +163,15 @@ def test_of_a_file_with_several_images_the_one_of_the_region_is_opened(qtbot, pa
         session.ask("open region", RegionPlace(file.as_posix(), 2, series=series))
         qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy, timeout=WAIT)
         np.testing.assert_array_equal(session.image.data, pixels[series])
+    # So does the gallery, which calls the second one "(1)".
+    table = read_library(library)
+    frame = table.frame
+    (row,) = frame.index[(frame["image"] == f"{file.as_posix()} (1)") & (frame["region"] == 2)]
+    open_region(session, table.place(row))
+    qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy, timeout=WAIT)
+    np.testing.assert_array_equal(session.image.data, pixels[1])
+    table.select(session, [0, row], table.here(session))
+    assert table.selected(session, table.here(session)).tolist() == [0, row]
 
 
 def test_a_project_adds_what_it_computes_to_its_library(qtbot, panel, project):
@@ -158,6 +180,12 @@ def test_a_project_adds_what_it_computes_to_its_library(qtbot, panel, project):
     suggested(qtbot, panel)
     library = Library.open(project / "found")
     assert library.info()["images"] == 2
+    # Into another one they all go with a click.
+    other = panel.session.library = Library.new(project / "other")
+    panel.library.whole.trigger()
+    qtbot.waitUntil(lambda: not panel.library.adding.busy, timeout=WAIT)
+    assert other.info()["regions"] == library.info()["regions"]
+    panel.session.library = library
     accept_all(qtbot, panel, "car", "dog")
     qtbot.waitUntil(lambda: library.info()["decisions"].keys() == {"accepted"}, timeout=WAIT)
     undo_all(qtbot, panel)

@@ -86,6 +86,9 @@ def test_regions_are_added_with_thumbnails_and_later_decisions_follow(
     # Added again, regions are replaced, and keep their decisions.
     press_add(qtbot, panel)
     assert library.info()["decisions"] == {"accepted": 1, "rejected": 1, "undecided": 48}
+    panel.review.act("accept")
+    panel.viewer.layers.clear()  # before the pause is over
+    qtbot.waitUntil(lambda: library.info()["decisions"]["accepted"] == 2, timeout=10_000)
 
 
 def test_the_sample_library_is_made_at_first_use_and_chosen(widget, qtbot, monkeypatch, messages):

@@ -360,7 +360,7 @@ def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
 
         def wait(news):
             if told:
-                go.acquire(timeout=20)
+                go.acquire(timeout=100)
             told.append(news)
             return news
 
@@ -517,17 +517,15 @@ def test_everything_s_controls_fit_a_narrow_window_in_napari_s_theme(qtbot, widg
     qtbot.waitExposed(widget.segment.dialog)
     assert not widget.segment.dialog.isModal()  # boxes are drawn while it is open
     widget.segment.part.everything.setChecked(True)
-    qtbot.wait(50)
-    assert widget.segment.part.minimumSizeHint().width() <= 340
+    qtbot.waitUntil(lambda: widget.segment.part.minimumSizeHint().width() <= 340)
 
 
 def test_the_window_shows_all_of_its_controls_also_where_one_is_added(qtbot, panel, part):
     dialog = panel.segment.dialog
     for chosen in (0, 1):  # without a checkpoint, and one to fetch
         part.checkpoint.setCurrentIndex(chosen)
-        qtbot.wait(50)  # for the layout
         for control in (part.add_boxes, part.file, part.next, part.erode, part.largest):
-            assert control.visibleRegion().boundingRect() == control.rect()
+            qtbot.waitUntil(lambda c=control: c.visibleRegion().boundingRect() == c.rect())
     assert dialog.height() < dialog.screen().availableSize().height()
 
 

@@ -23,7 +23,8 @@ def test_rows_make_room_for_a_text_and_take_it_back(qtbot, texts):
     heights = {}
     for text in texts:
         note.say(text)
-        qtbot.wait(30)  # a layout follows its events
+        for _ in range(3):  # a layout follows its events
+            qtbot.wait(10)
         parts = sorted(
             (
                 one.geometry()

@@ -117,13 +117,6 @@ def test_a_crowd_is_a_region_of_refcoco_where_a_sentence_is_about_it(tmp_path: P
     assert ("the apple", 2) in sample.expressions
 
 
-def test_refcoco_plus_has_no_splits_of_google(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"RefCOCO\+ has no split 'google-test'; it has val, testA"
-    ):
-        DATASETS["refcoco+"].open(tmp_path, "google-test")
-
-
 def test_sentences_that_python_2_wrote_may_have_any_letter(tmp_path: Path) -> None:
     archives.refcoco(tmp_path)
     file = tmp_path / "refcoco/refs(unc).p"
@@ -380,16 +373,6 @@ def test_a_set_is_measured_also_where_an_image_has_no_region(
     assert part["expressions"]["count"] == expressions[name]
 
 
-def test_a_set_without_any_region_of_its_classes_has_no_figures(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archives.voc(tmp_path)
-    archives.text(tmp_path / DEVKIT / "ImageSets/Segmentation/val.txt", "2007_000042\n")
-    monkeypatch.setattr(data_sets, "load", lambda *_: demo_model())
-    outcome = bench("voc-19", "--data", tmp_path, "--methods", "cls")
-    one_line(outcome, "No image of voc val has a region of its classes")
-
-
 def test_the_list_of_sets_says_what_is_there_and_what_is_missing(
     bench: Bench, tmp_path: Path
 ) -> None:
@@ -417,16 +400,6 @@ def test_the_list_of_sets_says_what_is_there_and_what_is_missing(
     for name in ("phrasecut", "coco-panoptic"):
         assert not any(line.startswith(("found", "usable")) for line in entries[name])
     assert "this server is broken" in origin
-
-
-def test_the_list_of_sets_looks_for_a_split(bench: Bench, tmp_path: Path) -> None:
-    archives.refcoco(tmp_path)
-    out = ok(bench("datasets", "--data", tmp_path, "--split", "refcoco=testA"))
-    assert "usable: 1 image of testA" in out
-    out = ok(bench("datasets", "--data", tmp_path, "--split", "refcoco=google-val"))
-    assert "missing: expressions, refcoco/refs(google).p" in out
-    one_line(bench("datasets", "--split", "refcoco+=google-val"), "has no split 'google-val'")
-    one_line(bench("datasets", "--split", "mnist=test"), "got 'mnist=test'")
 
 
 def test_without_a_folder_the_list_says_what_is_needed(

@@ -540,14 +540,6 @@ def test_box_and_sam_is_the_best_mask_of_the_box(
     assert len(record["ranks"]) == 3
 
 
-def test_table_four_takes_a_checkpoint_of_sam(paper: Bench, tmp_path: Path) -> None:
-    file = save_tiny(tmp_path / "sam.pth")
-    out = ok(paper("--table", 4, "--limit", 1))
-    assert "needs a checkpoint of Segment Anything" in out
-    out = ok(paper("--table", 4, "--limit", 1, "--sam", file))
-    assert all(row["ours"] for row in cells(Path("paper"), "table-4"))
-
-
 @pytest.mark.parametrize(
     ("name", "alpha"), [("refcoco", 5), ("refcoco+", 5), ("phrasecut", 0), ("voc", 0)]
 )
@@ -660,12 +652,6 @@ def test_a_caption_is_right_if_its_own_phrase_is_nearest(all_sets: Path) -> None
     assert not np.allclose(scaled, lengths)
     directions = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in parrot.heard]
     np.testing.assert_allclose(directions[0], directions[1], atol=1e-5)
-
-
-def test_without_a_generator_the_rows_of_captions_say_so(paper: Bench) -> None:
-    out = ok(paper("--table", 6, "--limit", 1))
-    lacks = "needs a generator of captions (--decoder clipcap-coco)"
-    assert f"| MaskInversion | B/32 | {lacks} | 48.4 |" in out
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ import timm
 import torch
 from open_clip import factory, timm_model
 from open_clip.hf_model import HFTextEncoder
-from open_clip.model import CustomTextCLIP
+from open_clip.model import CLIPVisionCfg, CustomTextCLIP
 from safetensors.torch import save
+from timm.models import eva
 
 from napari_maskinversion import MaskInverter, load_model, region_embedder
 from napari_maskinversion.base.errors import ModelError, OfflineError
@@ -35,6 +36,7 @@ from tests.engine.tiny import cut, cut_architecture, random_clip
 
 WORDS = ("a", "cat", "cell", "tumour", "photo", "of")
 TEXTS = ["a photo of a cat", "cell"]
+ONE = torch.ones(1)
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
 PREPROCESS = {"mean": [0.4, 0.4, 0.4], "std": [0.3, 0.3, 0.3], "interpolation": "bicubic"}
 
@@ -149,7 +151,7 @@ def georsclip(hub, monkeypatch, _):
 
 def metaclip2(hub, monkeypatch, tmp_path):
     """Another vocabulary, the tokenizer of a repository of its own."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from tokenizers import processors
     from transformers import PreTrainedTokenizerFast
 
     spec = get_spec("ViT-H-14-worldwide/metaclip2_worldwide")
@@ -159,8 +161,7 @@ def metaclip2(hub, monkeypatch, tmp_path):
     monkeypatch.setitem(factory._MODEL_CONFIGS, spec.architecture, config)
     clip = random_clip(cut_architecture(monkeypatch, spec.architecture), quick_gelu=True)
     hub.files[spec.source, "open_clip_model.safetensors"] = save(clip.state_dict())
-    fast = Tokenizer(models.WordLevel(words, "<unk>"))
-    fast.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = word_level(words)
     fast.post_processor = processors.TemplateProcessing(
         "<s> $A </s>", None, [("<s>", 0), ("</s>", 2)]
     )
@@ -170,25 +171,77 @@ def metaclip2(hub, monkeypatch, tmp_path):
     return clip.encode_image, clip.encode_text, 224
 
 
-def tipsv2(hub, monkeypatch, tmp_path):
+def pe_core(hub, monkeypatch, _):
+    """A tower of timm that pools by attention, CLIP's own tokenizer with a short context."""
+    spec = get_spec("PE-Core-T-16-384/meta")
+    shrink(monkeypatch, img_size=32, patch_size=8)
+    config = cut_architecture(monkeypatch, spec.architecture)
+    clip = lively(CustomTextCLIP(24, CLIPVisionCfg(**config["vision_cfg"]), config["text_cfg"]))
+    hub.files[spec.source, "open_clip_model.safetensors"] = save(clip.state_dict())
+    return clip.encode_image, clip.encode_text, 32
+
+
+def fgclip2(hub, monkeypatch, tmp_path):
+    """SigLIP 2 in transformers, with the parts of FG-CLIP 2 that are not read."""
+    from transformers import PreTrainedTokenizerFast, Siglip2Config, Siglip2Model
+    from transformers.models.siglip2.image_processing_siglip2 import convert_image_to_patches
+
+    spec = get_spec("FG-CLIP2-B")
+    sizes = {**SIZES, "num_attention_heads": 2}
+    vision = {**sizes, "patch_size": 8, "num_patches": 16}
+    text = {**sizes, "vocab_size": 16, "projection_size": 32}
+    model = lively(Siglip2Model(Siglip2Config(vision_config=vision, text_config=text)))
+    state = model.state_dict()
+    state["dense_feature_head.probe"] = torch.ones(1, 1, 32)
+    state["boxtext_head.weight"] = torch.ones(32, 32)
+    state["text_model.embeddings.position_embedding_res.weight"] = torch.ones(196, 32)
+    hub.files[spec.source, "model.safetensors"] = save(state)
+    shrink(monkeypatch, mlp_ratio=2.0, img_size=32, patch_size=8)
+    config = copy.deepcopy(factory._MODEL_CONFIGS["ViT-B-16-SigLIP2-256"])
+    config["embed_dim"] = 32
+    small = {"width": 32, "heads": 2, "layers": 2, "mlp_ratio": 2.0, "vocab_size": 16}
+    config["text_cfg"].update(small)
+    monkeypatch.setitem(factory._MODEL_CONFIGS, "ViT-B-16-SigLIP2-256", config)
+    words = {word: i for i, word in enumerate(("<pad>", "<unk>", *WORDS))}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=word_level(words), pad_token="<pad>")
+    for name, file in files_of(tokenizer, tmp_path).items():
+        hub.files[spec.tokenizer, name] = file
+
+    def embed_images(images):
+        patches = convert_image_to_patches(images[0], 8)[None]
+        seen = torch.ones(1, 16, dtype=torch.long), torch.tensor([[4, 4]])
+        return model.get_image_features(patches, *seen).pooler_output
+
+    return embed_images, lambda tokens: model.get_text_features(tokens).pooler_output, 32
+
+
+def word_level(words):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    fast = Tokenizer(models.WordLevel(words, "<unk>"))
+    fast.pre_tokenizer = pre_tokenizers.Whitespace()
+    return fast
+
+
+def tipsv2(hub, monkeypatch, tmp_path, name="TIPSv2-B", mlp_ratio=4.0, **vision_of):
     """The layout that transformers publishes; a tokenizer of its own."""
     from transformers import Tipsv2Config, Tipsv2Model, Tipsv2Tokenizer
 
-    spec = get_spec("TIPSv2-B")
+    spec = get_spec(name)
     words = {word: i for i, word in enumerate(("<pad>", "<unk>", *(f"▁{w}" for w in WORDS)))}
     # All single signs, so that words can be joined of them
     letters = {sign for word in words for sign in word if word[0] != "<"}
     words |= {sign: len(words) + i for i, sign in enumerate(sorted(letters))}
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    vision = {**sizes, "image_size": 56, "patch_size": 14}
+    vision = {**sizes, "image_size": 56, "patch_size": 14, **vision_of}
     text = {**sizes, "intermediate_size": 256, "vocab_size": len(words)}
     model = lively(Tipsv2Model(Tipsv2Config(vision_config=vision, text_config=text)))
     model.temperature.data.fill_(0.02)
     model.save_pretrained(tmp_path / "tips")
-    shrink(monkeypatch, depth=2, embed_dim=64, num_heads=2, img_size=56)
+    shrink(monkeypatch, embed_dim=64, img_size=56, mlp_ratio=mlp_ratio)
     config = copy.deepcopy(text_towers.ARCHITECTURES[spec.architecture])
     config.update(embed_dim=64)
-    config["text_cfg"].update(width=64, heads=2, layers=2, vocab_size=len(words))
+    config["text_cfg"].update(width=64, heads=2, layers=2, hidden=256, vocab_size=len(words))
     monkeypatch.setattr(text_towers, "ARCHITECTURES", {spec.architecture: config})
     weights = (tmp_path / "tips" / "model.safetensors").read_bytes()
     hub.files[spec.source, "model.safetensors"] = weights
@@ -200,6 +253,11 @@ def tipsv2(hub, monkeypatch, tmp_path):
         return model.get_text_features(tokens, attention_mask=(tokens != 0).long()).pooler_output
 
     return lambda images: model.get_image_features(images).pooler_output, embed_text, 56
+
+
+def tipsv2_g(hub, monkeypatch, tmp_path):
+    """The giant's MLP has a gate."""
+    return tipsv2(hub, monkeypatch, tmp_path, "TIPSv2-g", 5.5, use_swiglu_ffn=True)
 
 
 def shrink(monkeypatch, **sizes):
@@ -217,7 +275,10 @@ KINDS = {
     "RemoteCLIP-B-32": remoteclip,
     "GeoRSCLIP-B-32": georsclip,
     "ViT-H-14-worldwide/metaclip2_worldwide": metaclip2,
+    "PE-Core-T-16-384/meta": pe_core,
+    "FG-CLIP2-B": fgclip2,
     "TIPSv2-B": tipsv2,
+    "TIPSv2-g": tipsv2_g,
 }
 
 
@@ -251,6 +312,13 @@ def test_one_fetch_brings_everything_and_then_no_socket_is_needed(
     assert np.isfinite(inverter.invert(masks, steps=1).embeddings).all()
 
 
+def test_fgclip2_reads_full_stops_and_no_capitals(hub, monkeypatch, tmp_path):
+    """As its authors do; open_clip would leave out full stops for SigLIP 2."""
+    fgclip2(hub, monkeypatch, tmp_path)
+    stop, none, capital = load_model("FG-CLIP2-B").tokenize(["a cat.", "a cat", "A cat."])
+    assert stop.tolist() == capital.tolist() != none.tolist()
+
+
 # name: QuickGELU, tokenizer; None where the repository's own configuration says it
 TRUTH = {
     "BiomedCLIP": (None, "microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract"),
@@ -268,6 +336,11 @@ TRUTH = {
     "FarSLIP-B-16": (True, ""),
     "TIPSv2-B": (False, "google/tipsv2-b14"),
     "TIPSv2-L": (False, "google/tipsv2-l14"),
+    "TIPSv2-So": (False, "google/tipsv2-so400m14"),
+    "TIPSv2-g": (False, "google/tipsv2-g14"),
+    "FG-CLIP2-B": (False, "qihoo360/fg-clip2-base"),
+    "FG-CLIP2-L": (False, "qihoo360/fg-clip2-large"),
+    "FG-CLIP2-So": (False, "qihoo360/fg-clip2-so400m"),
 }
 
 
@@ -360,6 +433,53 @@ def test_a_file_takes_the_activation_of_the_model_it_is(monkeypatch, tmp_path):
     assert openclip.uses_quick_gelu(model.clip)
     with pytest.raises(ModelError, match="name the folder"):
         load_model(tmp_path / "mine.pt", architecture="BiomedCLIP", device="cpu")
+
+
+PUBLISHED = (
+    ("visual.trunk.", "visual_encoder.proxy."),
+    (".attn.q_proj.bias", ".attn.q_bias"),
+    (".attn.v_proj.bias", ".attn.v_bias"),
+    (".attn.norm.", ".attn.inner_attn_ln."),
+    (".mlp.norm.", ".mlp.ffn_ln."),
+    (".mlp.fc1_g.", ".mlp.w1."),
+    (".mlp.fc1_x.", ".mlp.w2."),
+    (".mlp.fc2.", ".mlp.w3."),
+)
+
+
+def test_a_file_of_maskclippp_is_loaded_and_read_by_the_mean_of_its_values(monkeypatch, tmp_path):
+    """Its image tower under EVA's names, which timm translates, too."""
+    shrink(monkeypatch, img_size=56)
+    config = cut_architecture(monkeypatch, "EVA02-L-14-336")
+    clip = lively(CustomTextCLIP(24, CLIPVisionCfg(**config["vision_cfg"]), config["text_cfg"]))
+    state = {"visual_encoder.mask_logit_scale": torch.zeros(3, 2), "psm.corr_proj_in.0.bias": ONE}
+    for name, value in clip.state_dict().items():
+        if name.startswith("visual."):
+            for ours, theirs in PUBLISHED:
+                name = name.replace(ours, theirs)
+            state[name] = value
+        else:
+            inner = name.replace("text.", "proxy.", 1)
+            state[f"text_encoder.{inner}"] = value
+    torch.save({"model": state, "iteration": 19_999}, file := tmp_path / "tuned.pth")
+    model = load_model(file, architecture="EVA02-L-14-336", device="cpu")
+
+    begin = "visual_encoder.proxy."
+    image = {k.removeprefix(begin): v for k, v in state.items() if k.startswith(begin)}
+    for name, value in eva.checkpoint_filter_fn(image, clip.visual.trunk).items():
+        torch.testing.assert_close(model.clip.visual.trunk.state_dict()[name], value)
+    tokens = model.tokenize(TEXTS)
+    with torch.no_grad():
+        texts = torch.nn.functional.normalize(clip.encode_text(tokens), dim=-1)
+    np.testing.assert_allclose(model.encode_text(TEXTS), texts.numpy(), atol=1e-6)
+    method = region_embedder("maskclip", model)
+    method.set_image(np.random.default_rng(0).random((56, 56, 3)), resolution=56)
+    assert np.isfinite(method.embed(np.ones((1, 56, 56), bool))).all()
+
+    only_image = {k: v for k, v in state.items() if not k.startswith("text_encoder.")}
+    torch.save({"model": only_image}, file)
+    with pytest.raises(ModelError, match="an image tower and no text tower"):
+        load_model(file, architecture="EVA02-L-14-336", device="cpu")
 
 
 def test_a_guessed_activation_is_told(monkeypatch, tmp_path):

@@ -12,8 +12,6 @@ from napari_maskinversion.engine.models.registry import (
     list_models,
     model_state,
     own_model,
-    recorded_name,
-    short_name,
 )
 from napari_maskinversion.engine.models.specs import MODELS, default_working_resolution
 
@@ -96,22 +94,6 @@ def test_what_can_be_no_path_is_none_and_refused_as_any_name(name):
     assert own_model(name) is None
     with pytest.raises(ModelError, match="There is no "):
         load_model(name)
-
-
-def test_the_current_folder_has_its_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for ask in (recorded_name, short_name):
-        assert (ask("."), ask("..")) == (tmp_path.name, tmp_path.parent.name)
-
-
-def test_what_may_be_a_model_or_a_folder_is_said_to_be_neither():
-    with pytest.raises(ModelError, match="no model called 'models/mine', and no folder or file"):
-        get_spec("models/mine")
-
-
-def test_a_name_like_no_other_lists_all_models():
-    with pytest.raises(ModelError, match=r"no model called 'xyzzy'.*demo.*ViT-B-32/openai"):
-        get_spec("xyzzy")
 
 
 @pytest.mark.parametrize(

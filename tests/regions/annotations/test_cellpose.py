@@ -127,7 +127,7 @@ PICKLES = {
 }
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("codes", PICKLES.values(), ids=PICKLES)
 def test_what_takes_memory_or_time_without_end_is_refused_before(tmp_path, codes):
     path = tmp_path / "cells_seg.npy"

@@ -31,7 +31,10 @@ def hollow(name):
     return {key: torch.zeros(()).expand(value.shape) for key, value in sam.state_dict().items()}
 
 
-@pytest.mark.parametrize("name", ["vit_b", "vit_l", "vit_h"])
+@pytest.mark.parametrize(
+    "name",
+    ["vit_b", "vit_l", pytest.param("vit_h", marks=pytest.mark.full)],  # of 2.6 GB
+)
 def test_the_published_models_are_recognised_and_load(tmp_path, name):
     path = tmp_path / "any name.pth"
     torch.save(hollow(name), path)

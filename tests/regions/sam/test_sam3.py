@@ -51,7 +51,7 @@ def full(region, shape):
 def test_regions_and_scores_are_those_of_transformers(folder, square):
     found = (
         load_proposer(folder, "cpu")
-        .asked("red cell")
+        .asked(["red cell"])
         .segment_everything(as_source(square), AutomaticConfig())
     )
     processor = Sam3Processor(
@@ -77,7 +77,7 @@ def test_regions_and_scores_are_those_of_transformers(folder, square):
 def test_find_keeps_every_region_that_sam_3_found_for_the_words(folder, square):
     concepts = load_proposer(folder, "cpu")
     found = find_regions(square, "cell", model="demo", segmenter=concepts, method="crop")
-    proposed = concepts.asked("cell").segment_everything(as_source(square), AutomaticConfig())
+    proposed = concepts.asked(["cell"]).segment_everything(as_source(square), AutomaticConfig())
     assert f"proposed {len(proposed)} regions" in found.how
     masks = [full(one.region(), (SIDE3, SIDE3)) for one in proposed]
     for region in found.regions:

@@ -187,21 +187,3 @@ def test_another_command_writes_weights_card_and_figures(
     for name in ("class", "named", "alone", "as_class"):
         assert 0 <= measured[name]["low"] <= measured[name]["value"] <= measured[name]["high"] <= 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures.json", "out"]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--steps", "1"), "--steps must be at least 20"),
-        (("--seed", "-1"), "--seed 0 to"),
-        (("--model", "ViT-B-16/nobody"), "ViT-B-16/nobody"),
-    ],
-)
-def test_captions_that_cannot_be_trained_are_one_line(
-    call: Callable[..., tuple[int, str, str]], tmp_path: Path, words: tuple[str, ...], said: str
-) -> None:
-    code, _, err = call("rebuild-demo-captions", tmp_path / "out", *words)
-    assert code == 2
-    assert said in err
-    assert len(err.strip().splitlines()) == 1
-    assert not list(tmp_path.iterdir())

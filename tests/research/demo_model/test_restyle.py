@@ -53,13 +53,6 @@ def test_borrowed_colours_are_those_of_the_other_drawing(discs: Tensor) -> None:
     assert torch.equal(NEVER.borrow(discs, other, generator("train", 1)), discs)
 
 
-def test_flat_paint_has_few_colours(discs: Tensor) -> None:
-    flat = replace(NEVER, flat=1.0).paint(discs, generator("train", 2))
-    inside = discs[0, 3] > 0
-    assert len(discs[0, 0][inside].unique()) > 15
-    assert all(len(row[0][inside].unique()) <= 5 for row in flat)
-
-
 def test_outlines_are_added_or_taken_off(discs: Tensor) -> None:
     rng = generator("train", 3)
     lined = replace(NEVER, outlined=1.0).outline(discs, places(6), rng)
@@ -81,44 +74,6 @@ def test_a_cut_hides_one_side_and_leaves_the_middle(discs: Tensor) -> None:
     assert left.min() > 0.4
     assert left.mean() < 0.9
     assert (cut[:, 3, 15:17, 15:17].amax((1, 2)) > 0.5).all()
-
-
-def test_bending_is_smooth_and_differs_between_drawings() -> None:
-    straight = places(3)
-    moved = replace(NEVER, bent=0.1).bend(straight, generator("train", 5)) - straight
-    assert moved.abs().mean() > 0.02
-    assert moved.diff(dim=1).abs().max() < 0.1
-    assert not torch.allclose(moved[0], moved[1], atol=0.02)
-
-
-@pytest.fixture
-def greys() -> Tensor:
-    """Backgrounds of one grey each, from black to white."""
-    return torch.linspace(0, 1, 40)[:, None, None, None].expand(-1, 3, 32, 48).clone()
-
-
-def test_no_share_leaves_backgrounds_as_they_are(greys: Tensor) -> None:
-    assert torch.equal(Restyling(varied=0.0).vary(greys.clone(), generator("train", 1)), greys)
-
-
-def test_a_share_of_the_backgrounds_is_changed_and_the_seed_says_how(greys: Tensor) -> None:
-    first, again = (
-        Restyling(varied=0.2).vary(greys.clone(), generator("train", 2)) for _ in range(2)
-    )
-    assert torch.equal(first, again)
-    assert 0 <= first.min() <= first.max() <= 1
-    same = (first == greys).flatten(1).all(1).float().mean()
-    assert 0.8**3 - 0.2 < same < 0.8**3 + 0.2
-
-
-def test_each_change_of_backgrounds_is_seen(greys: Tensor) -> None:
-    images = Restyling(varied=0.2).vary(greys.clone(), generator("train", 3))
-    colours = [len(image.flatten(1).unique(dim=1).T) for image in images]
-    # Flat images keep one colour if it is exchanged, have two as halves, and many with discs.
-    assert sorted({min(number, 3) for number in colours}) == [1, 2, 3]
-    flat = [image[:, 0, 0] for image, number in zip(images, colours, strict=True) if number == 1]
-    assert any(colour.max() - colour.min() > 0.02 for colour in flat)
-    assert any(colour.max() - colour.min() == 0 for colour in flat)
 
 
 def test_varied_backgrounds_lie_behind_the_objects(shapes: list[Tensor]) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import math
 import signal
-from collections import Counter
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -18,15 +17,13 @@ from PIL import Image
 from torch import Tensor
 
 from napari_maskinversion.demo_model.domains import Picture
-from napari_maskinversion.demo_model.scenes import SceneStyle, compose, generator, pyramid
-from napari_maskinversion.demo_model.sprites import SEEN_STYLES
+from napari_maskinversion.demo_model.scenes import compose, generator
 from napari_maskinversion.demo_model.vocabulary import REAL, VOCABULARY_FILE, find
 from research.demo_model import losses
 from research.demo_model.losses import Descent
 from research.demo_model.maps import encode
 from research.demo_model.model import CONFIG_FILE, WEIGHTS_FILE, load_model_file
-from research.demo_model.pictograms import DRAWN_IN, PICTOGRAMS
-from research.demo_model.recipe import ON_GPU, Recipe
+from research.demo_model.recipe import Recipe
 from research.demo_model.texts import phrase_table
 from research.demo_model.train import BEST, Trainer, begin, train
 from research.demo_model.views import Views
@@ -265,39 +262,6 @@ def test_steps_that_are_rendered_together_show_different_scenes(four: list[Tenso
     assert ((cover.sum((3, 4)) > 0) | (labels < 0)).all()
 
 
-def test_a_quarter_of_the_images_is_real(four: list[Tensor]) -> None:
-    trainer = Trainer(Recipe(objects=4, rows=8, finer=0.0), four, MORE, views())
-    trainer.read_names()
-    for seconds in (0.0, 2700.0, 5400.0):
-        trainer.seconds = seconds
-        shown = trainer.render()
-        for parts, large in ((shown.to_name, False), (shown.to_invert, True)):
-            if parts:
-                labels = parts[1][0]
-                named = (labels >= 4).any(1).float().mean()
-                assert abs(named - 0.25) < 0.05, (seconds, large)
-
-
-def test_the_calm_beginning_has_single_objects_and_no_inversions(four: list[Tensor]) -> None:
-    trainer = Trainer(Recipe(objects=4), four, NAMES)
-    trainer.read_names()
-    shown = trainer.render()
-    assert shown.to_invert == ()
-    assert ((shown.to_name[1][0] >= 0).sum(1) == 1).float().mean() > 0.7
-    assert set(trainer.advance()) == {"small", "gradient"}
-    trainer.seconds = 0.21 * 60 * trainer.recipe.minutes
-    assert trainer.render().to_invert[-1].item() == pytest.approx(0.3, abs=1e-4)
-
-
-def test_small_images_come_in_every_size_with_as_many_pixels(four: list[Tensor]) -> None:
-    trainer = Trainer(FAST, four, NAMES)
-    sizes = set()
-    for seed in range(12):
-        rng, dice = generator("train", seed), generator("train", seed)
-        sizes.add(tuple(trainer.scenes(rng, dice, large=False)[1].shape))
-    assert sizes == {(1, 16, 3, 64, 64), (1, 7, 3, 96, 96), (1, 4, 3, 128, 128)}
-
-
 def test_a_step_with_gradients_in_parts_is_one_step_of_adamw(four: list[Tensor]) -> None:
     trainer = Trainer(FAST, four, NAMES)
     trainer.read_names()
@@ -325,63 +289,3 @@ def test_a_step_with_gradients_in_parts_is_one_step_of_adamw(four: list[Tensor])
     for moment, slope in zip(moments, slopes, strict=True):
         wanted = 0.1 * slope / max(1.0, float(norm))
         assert (moment - wanted).norm() <= 1e-2 * wanted.norm() + 1e-7
-
-
-def test_emoji_are_drawn_more_often_than_pictograms_and_the_unseen_style_never() -> None:
-    styles = torch.zeros(len(DRAWN_IN), 4, 8, 8, 4, dtype=torch.uint8)
-    styles[..., 3] = 255
-    trainer = Trainer(FAST, pyramid(styles.numpy(), levels=2), NAMES)
-    shown = Counter(DRAWN_IN[place] for place in trainer.styles)
-    assert shown == Counter(
-        {**dict.fromkeys(SEEN_STYLES, 3), **dict.fromkeys((s.style for s in PICTOGRAMS), 1)}
-    )
-
-
-def test_a_gpu_shows_four_times_as_many_images() -> None:
-    cpu, gpu = Recipe(), replace(Recipe(), **ON_GPU)
-    for size, large in (((64, 64), False), ((128, 128), True), ((160, 160), True)):
-        assert gpu.images(size, large=large) == pytest.approx(
-            4 * cpu.images(size, large=large), abs=2
-        )
-    assert gpu.rows % gpu.fresh == cpu.rows % cpu.fresh == 0
-
-
-def test_the_rate_rises_stays_and_falls() -> None:
-    recipe = Recipe(learning_rate=0.001, warmup=10, steady=0.5)
-    assert recipe.rate(0.0, 0) == pytest.approx(0.0001)
-    assert recipe.rate(0.1, 10) == recipe.rate(0.5, 900) == 0.001
-    assert 0.0004 < recipe.rate(0.75, 1000) < 0.0006
-    assert recipe.rate(1.0, 2000) == pytest.approx(0.00001)
-
-
-def test_the_schedule_follows_the_clock_and_a_warm_start_leaves_out_the_calm_beginning() -> None:
-    cold, warm = Recipe(minutes=10), Recipe(minutes=10, warm=True)
-    assert cold.share(0) == 0 < warm.share(0) == warm.singles_until
-    assert cold.share(6000) == warm.share(6000) == 1
-    assert cold.look(0, large=False).turn < cold.look(1, large=False).turn
-    assert not cold.look(0, large=False).photographs
-    assert cold.look(1, large=True).distractors > 0
-
-
-def test_the_end_of_the_schedule_is_milder() -> None:
-    recipe = Recipe(milder_from=0.7)
-    hard, mild = (recipe.look(share, large=True) for share in (0.69, 0.7))
-    assert mild.odd < hard.odd
-    assert mild.strangers < hard.strangers
-    assert mild.restyling is not None
-    assert hard.restyling is not None
-    assert mild.restyling.bent < hard.restyling.bent
-    assert mild.restyling.borrowed == hard.restyling.borrowed
-    assert replace(mild, odd=0, blurred=0, strangers=0, restyling=None) == replace(
-        hard, odd=0, blurred=0, strangers=0, restyling=None
-    )
-
-
-def test_backgrounds_are_varied_but_for_the_calm_beginning_and_measurements() -> None:
-    recipe = Recipe()
-    assert recipe.look(0.0, large=False).restyling is None
-    hard, mild = (recipe.look(share, large=True).restyling for share in (0.5, 0.9))
-    assert hard is not None
-    assert mild is not None
-    assert hard.varied == mild.varied > 0
-    assert SceneStyle().restyling is None

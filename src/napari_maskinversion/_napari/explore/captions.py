@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QFileDialog, QLineEdit, QSpinBox, QWidget
+from qtpy.QtWidgets import QFileDialog, QLineEdit, QWidget
 
 from ...base import progress_words as words
 from ...base.errors import Cancelled, InputError
@@ -25,6 +25,7 @@ from ...results.results import Results
 from ..run_requests.preparing import check_on_disk
 from ..run_requests.run_task import BankChoice
 from ..session import same_regions
+from ..widgets.controls import number_box
 from ..widgets.sections import Note, Section, button, combo_box, form, line, stack
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
@@ -54,11 +55,8 @@ class CaptionsSection(ProgressSection):
         self._opening.done.connect(self.add)
         self._opening.failed.connect(refuse)
         self.banks = combo_box([_NONE], tip="The caption bank for the next run")
-        self.top = QSpinBox()
-        self.top.setRange(1, _MOST)
-        self.top.setValue(TOP)
-        self.top.setToolTip("How many captions each region gets")
-        self.top.setAccessibleName("Captions of a region")
+        tip = "How many captions each region gets"
+        self.top = number_box(1, _MOST, TOP, tip, name="Captions of a region")
         self.about = Note()
         self.build = button(
             "Build...",

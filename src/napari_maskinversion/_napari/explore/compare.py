@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QImage, QPixmap
-from qtpy.QtWidgets import (
-    QComboBox,
-    QGridLayout,
-    QLabel,
-    QSizePolicy,
-    QStackedWidget,
-    QWidget,
-)
+from qtpy.QtGui import QPixmap
+from qtpy.QtWidgets import QComboBox, QGridLayout, QLabel, QSizePolicy, QStackedWidget, QWidget
 
 from ...base.errors import InputError, MaskInversionError
 from ...base.progress import telling
@@ -26,6 +19,7 @@ from ...images.windows import MODES
 from ...results.settings import Setting, fields_of
 from ..run_requests.estimator import Estimator, Work, comparison
 from ..run_requests.preparing import usable_settings
+from ..widgets.controls import pixmap_of
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, button, combo_box, form, line, stack
 from ..workers.driver import Update
@@ -53,9 +47,8 @@ class CompareSection(RegionSection):
         self.what = combo_box(tip="The setting to change")
         self.model = combo_box(tip="The other model, of those on this machine")
         self.method = combo_box(tip="The other method")
-        self.window = combo_box(tip="What the model sees with the region")
-        for mode in ("auto", "whole"):
-            self.window.addItem(MODES[mode], mode)
+        modes = {MODES[mode]: mode for mode in ("auto", "whole")}
+        self.window = combo_box(modes, tip="What the model sees with the region")
         for box in (self.model, self.method, self.window):
             box.currentIndexChanged.connect(self.estimator.later)
         settings = {setting.key: setting for setting in fields_of()}
@@ -367,18 +360,9 @@ def thumbnail(answer: Answer) -> QPixmap:
     heat = heat.reshape(*answer.heatmap.shape, 3) * 255
     strength = (0.7 * np.clip(1.6 * answer.heatmap, 0, 1))[..., None]
     mixed = (1 - strength) * answer.picture + strength * heat
-    pixels = np.ascontiguousarray(mixed.round().astype(np.uint8))
-    height, width = pixels.shape[:2]
-    data = pixels.tobytes()  # Qt reads it until the image is drawn
-    image = QImage(data, width, height, 3 * width, QImage.Format.Format_RGB888)
-    return QPixmap.fromImage(
-        image.scaled(
-            _SIDE,
-            _SIDE,
-            Qt.AspectRatioMode.KeepAspectRatio,
-            Qt.TransformationMode.SmoothTransformation,
-        )
-    )
+    pixels = mixed.round().astype(np.uint8)
+    keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
+    return pixmap_of(pixels).scaled(_SIDE, _SIDE, keep, smooth)
 
 
 def _update(place: int, news: Any) -> Any:

@@ -3,44 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from qtpy.QtCore import Qt
 
-from ...base.identity import RegionKey
 from ...language.labels.label import colors_of
 from ...library.embedding_map import EmbeddingMap, Way, embedding_map
-from ..session import Session, same_regions
+from ..session import same_regions
 from ..widgets.sections import Note, button, combo_box, form, line, stack
 from ..workers.driver import Update, show
-from ..workers.notify import refusing
+from ..workers.notify import refuse, refusing
 from ..workers.preload import preload_torch
+from ..workers.worker import Worker
 from .map_colors import DECISION, DECISIONS, WORD, Colored, by_column, columns_of, groups
-from .region_sources import RegionTable, of_image, of_library, of_project, open_region
+from .region_sources import IMAGE, SOURCES, RegionTable, open_region, words_of
 from .work_section import ProgressSection, Shared
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ...results.results import Results
+    from ...review.together import Decided
     from .map_view import MapView
 
 _WAYS: Final[dict[str, Way]] = {"PCA, at once": "pca", "t-SNE, in groups": "tsne"}
-_IMAGE: Final = "this image"
-_SOURCES: Final[dict[str, Callable[[Session], Callable[[], RegionTable]]]] = {
-    _IMAGE: of_image,
-    "the project": of_project,
-    "the library": lambda session: of_library(session.library),
-}
 _ABOUT: Final = (
     "Each point is a region; similar regions lie near one another. Click a point, or drag with "
     "Shift around several, to select them in the table and on the image."
 )
 _HEIGHT: Final = 320  # pixels
 _OLD: Final = "The map was of other results; press Show map."
+_NEWER: Final = "There are newer regions, not on the map: press Show map to draw it again."
 
 
 @dataclass(eq=False)
@@ -50,13 +46,6 @@ class Mapped:
     table: RegionTable
     map: EmbeddingMap
     of: Results | None  # Of this image; None for those of many
-    words: Any = field(init=False)  # (N,) texts: accepted or suggested words, and decisions
-    decisions: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        frame, label = self.table.frame, self.table.frame["label"]
-        self.words = label.where(label != "", frame["suggestion"]).to_numpy(object)
-        self.decisions = frame["decision"].to_numpy(object, copy=True)
 
 
 class MapSection(ProgressSection):
@@ -72,7 +61,7 @@ class MapSection(ProgressSection):
         self._colors = ("black", "white")
         self.mapped: Mapped | None = None
         self._here = np.zeros(0, np.intp)  # rows on the map of the regions of the table
-        self.of = combo_box(_SOURCES, name="Regions on the map", tip="Whose regions are shown")
+        self.of = combo_box(SOURCES, name="Regions on the map", tip="Whose regions are shown")
         self.way = combo_box(
             _WAYS,
             name="Way to draw the map",
@@ -80,6 +69,9 @@ class MapSection(ProgressSection):
         )
         self.make = button("Show map", "Draw the regions as points, below the image", self.run)
         self.about = Note(_ABOUT)
+        self.again = Worker("latest", "Reading the library", parent=self)
+        self.again.done.connect(self._take_library)
+        self.again.failed.connect(refuse)
         stack(self, form([line(self.of, self.way), self.make, self.progress, self.about]))
 
     def bind(self) -> None:
@@ -88,10 +80,14 @@ class MapSection(ProgressSection):
         self.after("record project", self._follow_record)
         self.after("review decisions", self.recolor)
         self.after("row rows marked", self._mark)
+        self.after("library_changes", self._library_changed)
+        self.after("computed", self._project_computed)
+        self.answer("decided", self._decided)
 
     def stop(self) -> None:
         """Follow the session no more, and close the map."""
         super().stop()
+        self.again.drop()
         self._forget()
         if self.view is not None:
             self._viewer.window.remove_dock_widget(self.view)
@@ -111,10 +107,9 @@ class MapSection(ProgressSection):
     def run(self) -> None:
         """Map the chosen regions, or say why not."""
         with refusing():
-            chosen = self.of.currentText()
-            of = self._session.results if chosen == _IMAGE else None
-            read, way = _SOURCES[chosen](self._session), _WAYS[self.way.currentText()]
-            self.start(partial(make_map, read, of, way))
+            of = self._session.results if self.of.currentText() == IMAGE else None
+            read = self.of.currentData()(self._session)
+            self.start(partial(make_map, read, of, self.way.currentData()))
 
     def show_progress(self, news: Any) -> None:
         """Show it in the bar; a map on the canvas."""
@@ -173,6 +168,27 @@ class MapSection(ProgressSection):
             self._find_here(mapped)
             self.recolor()
 
+    def _decided(self, asked_and_done: tuple[object, Decided]) -> None:
+        """Show decisions about other images."""
+        if self.mapped is not None:
+            self.mapped.table.take(asked_and_done[1])
+            self.recolor()
+
+    def _project_computed(self, _: object) -> None:
+        if self.mapped is not None and self.mapped.of is None and self.mapped.table.again is None:
+            self.about.setText(_NEWER)
+
+    def _library_changed(self, _: object) -> None:
+        """Read the decisions of the library again, and whether it has more regions."""
+        if self.mapped is not None and self.mapped.table.again is not None:
+            self.again.start(self.mapped.table.again)
+
+    def _take_library(self, now: RegionTable) -> None:
+        if self.mapped is not None and self.mapped.table.again is not None:
+            if self.mapped.table.decide_as(now):
+                self.about.setText(_NEWER)
+            self.recolor()
+
     def _find_here(self, mapped: Mapped) -> None:
         """Find the regions of the table on the map, and the columns that can colour points."""
         session = self._session
@@ -213,28 +229,17 @@ class MapSection(ProgressSection):
         mapped, chosen = self.mapped, self.view.color.currentText()
         if chosen not in (WORD, DECISION):
             return by_column(self._frame[chosen])
-        self._take_decisions(mapped)
+        mapped.table.follow(self._session, self._here)
         if chosen == DECISION:
-            return groups(mapped.decisions, DECISIONS)
-        review, words = self._session.reviewed, self._session.vocabulary
+            return groups(mapped.table.frame["decision"], DECISIONS)
+        review, listed = self._session.reviewed, self._session.vocabulary
         known = {} if review is None else review.colors()
-        if review is None and words is not None:
-            known = colors_of(words.labels, [one.color for one in words.full_labels])
+        if review is None and listed is not None:
+            known = colors_of(listed.labels, [one.color for one in listed.full_labels])
         # Words of other images follow those of the list, whose colours they leave alone.
         every = dict.fromkeys([*known, *mapped.table.words])
-        return groups(mapped.words, colors_of(list(every), list(known.values())))
-
-    def _take_decisions(self, mapped: Mapped) -> None:
-        """Note what is decided and suggested now about the regions of the table."""
-        results, review = self._session.results, self._session.reviewed
-        regions = () if results is None else results.regions
-        for row, (at, one) in enumerate(zip(self._here, regions, strict=True)):
-            key = RegionKey(one.id, one.position)
-            decision = None if review is None else review.review.decisions.get(key)
-            word = one.suggestion if review is None else review.suggestion(row)
-            if at >= 0:
-                mapped.words[at] = (decision and decision.label) or word
-                mapped.decisions[at] = "undecided" if decision is None else decision.status
+        words = words_of(mapped.table.frame)
+        return groups(words, colors_of(list(every), list(known.values())))
 
     # -- the selection ------------------------------------------------------------------------
 
@@ -263,7 +268,7 @@ def make_map(read: Callable[[], RegionTable], of: Results | None, way: Way) -> M
     show(Update(text="Reading embeddings"))
     preload_torch()
     count = len(table.frame)
-    embeddings = table.embeddings(range(count)) if count else np.zeros((0, 1), np.float32)
+    embeddings = table.embed(range(count)) if count else np.zeros((0, 1), np.float32)
     first = Mapped(table, embedding_map(embeddings), of)
     if way == "pca":
         return first

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from qtpy.QtCore import QSize, Qt
-from qtpy.QtGui import QIcon, QImage, QPixmap
+from qtpy.QtGui import QIcon
 from qtpy.QtWidgets import QListWidget, QListWidgetItem
 
 from ...library.searching import short_names
 from ..session import Session
+from ..widgets.controls import pixmap_of
 from .find_across import FarHit
 from .region_sources import open_region
 
@@ -54,10 +55,7 @@ class FarHitsList(QListWidget):
 def _icon(hit: FarHit) -> QIcon:
     if hit.picture is None:
         return QIcon()
-    height, width, _ = hit.picture.shape
-    rgb = QImage.Format.Format_RGB888
-    image = QImage(hit.picture.tobytes(), width, height, 3 * width, rgb).copy()
-    icon, pixmap = QIcon(), QPixmap.fromImage(image)
+    icon, pixmap = QIcon(), pixmap_of(hit.picture)
     for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):  # Qt would tint the selected one
         icon.addPixmap(pixmap, mode)
     return icon

@@ -9,23 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QCheckBox,
-    QHeaderView,
-    QLineEdit,
-    QPushButton,
-)
+from qtpy.QtWidgets import QAbstractItemView, QCheckBox, QHeaderView, QLineEdit, QPushButton
 
 from ...base import progress_words as words
 from ...base.errors import InputError
-from ...language.ranking.ranking import (
-    EXPRESSION_ALPHA,
-    RegionMatch,
-    check_expression,
-    find,
-)
+from ...language.ranking.query import check_query
+from ...language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, find
 from ...results.settings import fields_of
+from ...review.decisions import STATUSES
 from ..layers.coordinates import ViewPoint
 from ..layers.layers import count_regions
 from ..layers.tasks import ImageFingerprint, PlaneFinder
@@ -56,6 +47,7 @@ _WHY: Final = (
     "56 % at 5, 21 % at 20."
 )
 _WHERE: Final = ("In this image", "In the project", "In the library")
+_ALL: Final = "all"
 _ABOUT: Final = "Describe one region and what is around it."
 _LIKE: Final = (
     "Find all that looks like the selected region, also where no region is; without a "
@@ -88,7 +80,7 @@ class FindSection(ProgressSection):
         self.words = QLineEdit()
         self.words.setPlaceholderText("the dog on the left")
         self.words.setAccessibleName("Words that describe a region")
-        self.words.setToolTip("Say which region you mean, and press Enter")
+        self.words.setToolTip("Say which region you mean, and press Enter: red cell, not debris")
         self.words.setClearButtonEnabled(True)
         self.find = QPushButton("Find")
         self.find.setToolTip("Rank the regions by how well these words fit them (Enter)")
@@ -113,6 +105,11 @@ class FindSection(ProgressSection):
             name="Where to find",
             tip="This image; or the stored results of the project; or the library. There, commas "
             "separate words, and 'not debris' avoids what is like debris",
+        )
+        self.only = combo_box(
+            name="Regions to find",
+            tip="Only regions with this decision, or of this class: choose, or type a class",
+            typed=True,
         )
         self.like = QPushButton("All like this one")
         self.far = FarHitsList(shared.session)
@@ -150,6 +147,7 @@ class FindSection(ProgressSection):
         rows = [
             line(self.words, self.find, shares=(1, 0)),
             line(self.where, self.like, shares=(1, 0)),
+            ("Only", self.only),
             self.anywhere,
             self.progress,
             self.about,
@@ -180,6 +178,8 @@ class FindSection(ProgressSection):
         self.after("tab", self._turned)
         self.after("row", self._row_changed)
         self.after("record row", self.refresh)
+        self.after("vocabulary", self._offer)
+        self._offer()
         self._show_rows()
 
     def stop(self) -> None:
@@ -221,8 +221,21 @@ class FindSection(ProgressSection):
         self._rows.layout().setRowVisible(self.alpha, ranked)
         self.whole.setVisible(ranked)
         self.anywhere.setVisible(self._is_here)
+        self._rows.layout().setRowVisible(self.only, not self._is_here)
         if not ranked:
             self.estimate.say("")
+
+    def _offer(self, _: object = None) -> None:
+        """Offer decisions and the words as what to look for only."""
+        words, text = self._session.vocabulary, self.only.currentText()
+        self.only.clear()
+        self.only.addItems([_ALL, *STATUSES, *(() if words is None else words.labels)])
+        self.only.setCurrentText(text or _ALL)
+
+    @property
+    def _only(self) -> str:
+        text = " ".join(self.only.currentText().split())
+        return "" if text == _ALL else text
 
     @property
     def _ranks_drawn(self) -> bool:
@@ -264,11 +277,12 @@ class FindSection(ProgressSection):
             return
         expression = " ".join(self.words.text().split())
         with refusing():
-            check_expression(expression)
+            check_query(expression)
             if not self._is_here:
                 settings = self._session.settings
-                words = tuple(filter(None, map(str.strip, expression.split(","))))
-                self._search_across(Query(words, None, settings.model, settings.device))
+                self._search_across(
+                    Query(expression, None, self._only, settings.model, settings.device)
+                )
                 return
             if self.anywhere.isChecked() or not self._has_regions():
                 self._search(expression)
@@ -301,7 +315,7 @@ class FindSection(ProgressSection):
                 if self._is_here:
                     self._search("", example)
                 else:
-                    self._search_across(Query(like=example))
+                    self._search_across(Query(like=example, only=self._only))
                 self._example = example
 
     def _search_across(self, query: Query) -> None:

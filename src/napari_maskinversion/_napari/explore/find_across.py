@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
-from ...base.identity import plane_of
+from ...base.identity import RegionKey, plane_of
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
-from ...library.searching import direction, wanted_and_not
+from ...language.ranking.query import embed_query
 from ...results.export.archive import open_archive
 from ...results.spaces import Space
+from ...review.decisions import STATUSES, Decision
+from ...review.reporting import decisions_of
 from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
@@ -30,39 +32,45 @@ from .region_sources import Pixels, cut_from_file, outlined
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
+    from ...library.filters import Where
     from ...library.library import Library
     from ...results.region_result import RegionResult
 
-Vectors = list[npt.NDArray[np.float32]]
 MOST: Final = 100  # hits shown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """What is looked for: words, "not" before those to be avoided, or examples."""
+    """What is looked for: words, see `language.ranking.query`, or examples."""
 
-    words: tuple[str, ...] = ()
+    words: str = ""
     like: Example | None = None
+    only: str = ""  # Regions with this decision, or else of this class; "" for all
     model: str = ""  # for words
     device: str = ""
 
     @property
     def text(self) -> str:
         """What to call it."""
-        return f"'{', '.join(self.words)}'" if self.words else "All like this one"
+        return f"'{self.words}'" if self.words else "All like this one"
 
-    def embedded(self, store: ModelStore) -> tuple[Backbone | None, Vectors, Vectors]:
-        """Return the model of the words, and unit vectors that are wanted and not wanted."""
+    def about(self, hits: int, total: int, place: str) -> str:
+        """Say among how many regions of a place it was looked for."""
+        if self.only and not hits:
+            return f"No region in {place} is '{self.only}'."
+        only = f", only '{self.only}'" * bool(self.only)
+        return f"{self.text}: the best of {total:,} in {place}{only}."
+
+    def fits(self, decision: str, label: str) -> bool:
+        """Return whether a region is among those looked for."""
+        return not self.only or self.only == (decision if self.only in STATUSES else label)
+
+    def embedded(self, store: ModelStore) -> tuple[Backbone | None, npt.NDArray[np.float32]]:
+        """Return the model of the words, and the unit vector that is looked for."""
         if self.like is not None:
-            return None, [one.embedding for one in self.like.regions], []
-        from ...language.ranking.ranking import embed_expression
-
+            return None, self.like.embedding
         model = store.load(self.model, self.device)
-        wanted, unwanted = (
-            [embed_expression(model, word) for word in words]
-            for words in wanted_and_not(self.words)
-        )
-        return model, wanted, unwanted
+        return model, embed_query(model, self.words)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +98,10 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
     space = library.space(model=model, like=alike).id
     like = [] if query.like is None else [one.embedding for one in query.like.regions]
     show(Update(text="searching the library"))
-    rows = library.search(*query.words, like=like, top=MOST, model=model, space=space)
+    where: Where = {"space": space}
+    if query.only:
+        where["decision" if query.only in STATUSES else "label"] = query.only
+    rows = library.search(query.words, like=like, top=MOST, model=model, **where)
     hits = []
     row: dict[Any, Any]
     for row in rows.to_dict("records"):
@@ -102,7 +113,7 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
         shown = None if picture is None else outlined(picture)
         hits.append(FarHit(place, row["similarity"], row["label"], shown))
     total = library.info()["spaces"][space]["regions"]
-    return FarHits(tuple(hits), f"{query.text}: the best of {total:,} in {library.folder.name}.")
+    return FarHits(tuple(hits), query.about(len(hits), total, library.folder.name))
 
 
 def in_project(query: Query, session: Session, store: ModelStore) -> Callable[[], FarHits]:
@@ -113,19 +124,19 @@ def in_project(query: Query, session: Session, store: ModelStore) -> Callable[[]
 
 
 def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
-    model, wanted, unwanted = query.embedded(store)
-    looked_for = direction(wanted, unwanted)
+    model, looked_for = query.embedded(store)
     about = "" if query.like is None else query.like.space.about
     project = OpenProject.read(file)
-    near: list[tuple[float, str, int, RegionResult]] = []
-    left_out, names = 0, list(project.by_name)
+    near: list[tuple[float, str, int, RegionResult, str]] = []
+    total, left_out, names = 0, 0, list(project.by_name)
     for number, name in enumerate(names):
         show(partial(Update, text=f"searching {name}", fraction=number / len(names)))
         if (archive := archive_file(project, name)) is None:
             left_out += 1
             continue
         with suppress(MaskInversionError):
-            results = open_archive(archive).results
+            bundle = open_archive(archive)
+            results = bundle.results
             space = Space.of(results)
             if about != space.about and (
                 about or model is None or space.fingerprint != model.fingerprint
@@ -133,13 +144,17 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
                 left_out += 1
                 continue
             about = space.about
-            similar = (results.embeddings * looked_for).sum(1)
-            rows = enumerate(zip(similar.tolist(), results.regions, strict=True))
-            near += [(value, name, row, one) for row, (value, one) in rows]
+            similar = (results.embeddings * looked_for).sum(1).tolist()
+            total += len(results)
+            decisions = decisions_of(bundle, project.path(name))
+            for row, one in enumerate(results.regions):
+                decision, label = _state(one, decisions.get(RegionKey(one.id, one.position)))
+                if query.fits(decision, label):
+                    near.append((similar[row], name, row, one, label))
     best = sorted(near, key=lambda hit: -hit[0])[:MOST]
     pictures: dict[tuple[str, int], Pixels] = {}
-    for name in dict.fromkeys(name for _, name, _, _ in best):
-        own = [row for _, other, row, _ in best if other == name]
+    for name in dict.fromkeys(name for _, name, *_ in best):
+        own = [row for _, other, row, *_ in best if other == name]
         with suppress(MaskInversionError, OSError):  # the image is gone, or another one
             for row, pixels in cut_from_file(project, name, own):
                 check_stopped()
@@ -149,12 +164,20 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
         FarHit(
             RegionPlace(name, one.id, one.position),
             value,
-            one.suggestion or one.source_label,
+            label,
             pictures.get((name, row)),
         )
-        for value, name, row, one in best
+        for value, name, row, one, label in best
     )
-    text = f"{query.text}: the best of {len(near):,} in {project.title}."
+    text = query.about(len(hits), total, project.title)
     if left_out:
         text += f" {left_out:,} images have no results, or others (model, settings)."
     return FarHits(hits, text)
+
+
+def _state(region: RegionResult, decision: Decision | None) -> tuple[str, str]:
+    """Return decision and class of a region, as a library has them."""
+    own = region.suggestion or region.source_label
+    if decision is None:
+        return "undecided", own
+    return decision.status, decision.label or ("" if decision.status == "rejected" else own)

@@ -14,7 +14,7 @@ from napari.utils.colormaps import DirectLabelColormap
 
 from ...base.errors import InputError
 from ...base.regions import Region
-from ...library.searching import direction
+from ...language.ranking.query import direction, embed_query, wanted_and_not
 from ...regions.sam.checkpoints import on_disk
 from ...results.export.bundle import compress_masks
 from ...results.spaces import Space
@@ -148,12 +148,11 @@ def find_anywhere(search: Search, store: ModelStore) -> Anywhere:
     """Propose regions of a plane, unless that was done before, and rank them; for a worker."""
     settings = search.settings
     model = store.load(settings.model, settings.device)
-    from ...language.ranking.ranking import embed_expression
     from ...pipeline.finding import ANSWERED, EXAMPLE, WORD
 
     query: FloatArray
     if search.like is None:
-        query, usual = embed_expression(model, search.words), WORD
+        query, usual = embed_query(model, search.words), WORD
     elif search.like.info.fingerprint != model.fingerprint:
         raise InputError("The example was embedded by another model; run again.")
     else:
@@ -185,7 +184,8 @@ def _proposed(search: Search, model: Backbone) -> Proposed:
 
         loaded = load_proposer(wanted, search.settings.device)
     source = search.picture.source(search.plane, search.view)
-    proposer = None if loaded is None else loaded.asked(words)
+    asked = None if words is None else wanted_and_not(words)[0]
+    proposer = None if loaded is None else loaded.asked(asked)
     candidates = propose(model, source, search.settings, proposer)
     return Proposed(candidates, pixels, search.plane, words, wanted, loaded)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QComboBox, QLineEdit, QWidget
+from qtpy.QtWidgets import QLineEdit, QWidget
 
 from ...base.errors import InputError
 from ...base.identity import RegionKey
-from ...review.decisions import Decision, Status
+from ...review.decisions import Status
 from ...review.together import Decided, ImageStep, Outline, Verdict
 from ..session import Topic
 from ..widgets.keys import REVIEW, named
@@ -29,14 +29,13 @@ from ..widgets.sections import (
 from ..workers.driver import Update, show
 from ..workers.notify import refuse
 from ..workers.worker import Worker
-from .gallery_model import SHOWN, SORTS, WallModel, WallView, words_of
-from .region_sources import RegionTable, of_image, of_library, of_project, open_region
+from .gallery_model import SHOWN, SORTS, WallModel, WallView
+from .region_sources import IMAGE, LIBRARY, PROJECT, SOURCES, RegionTable, open_region, words_of
 from .work_section import Shared
 
 if TYPE_CHECKING:
     from ...library.library import Library
 
-IMAGE, PROJECT, LIBRARY = SOURCES = ("This image", "The project", "The library")
 _TIP: Final = "See all regions as a wall of crops, of this image, the project or the library"
 _LOOK: Final = 30  # milliseconds after scrolling
 _FOLLOW: Final = 100  # milliseconds after the last decision
@@ -79,11 +78,12 @@ class Gallery(Topic, QWidget):
                 ("undo", "Take back the last decision of the gallery, in all its images"),
             )
         }
-        self.word = QComboBox()
+        tip = "Give the marked regions this word: choose it, or type it and Return"
+        self.word = combo_box(name="Word for the marked regions", tip=tip, typed=True)
         self.loader = Worker("latest", "Reading the regions", parent=self)
         self.again = Worker("latest", "Reading the decisions", parent=self)
         self.pictures = Worker("latest", "Reading pictures", parent=self)
-        self.decider = Worker("single", "Deciding in the library", parent=self)
+        self.decider = Worker("queue", "Deciding in the library", parent=self)
         self._look_later = debouncer(self, _LOOK, self._look)
         self._follow_later = debouncer(self, _FOLLOW, self._follow_review)
         self._mark_later = debouncer(self, _LOOK, self._mark_elsewhere)
@@ -97,14 +97,6 @@ class Gallery(Topic, QWidget):
     def _build(self) -> None:
         self.setProperty(HAS_OWN_KEYS, True)
         self.setMinimumSize(300, 220)
-        self.word.setEditable(True)
-        self.word.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
-        self.word.setAccessibleName("Word for the marked regions")
-        self.word.setToolTip("Give the marked regions this word: choose it, or type it and Return")
-        self.word.setMinimumContentsLength(8)
-        self.word.setSizeAdjustPolicy(
-            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        )
         field = self.word.lineEdit()
         assert isinstance(field, QLineEdit)
         field.setPlaceholderText(f"Another word  {named(REVIEW)['type'].keys[0]}")
@@ -144,6 +136,7 @@ class Gallery(Topic, QWidget):
         self.after("project", self._project_changed)
         self.after("library", lambda _: self._source_changed(LIBRARY))
         self.after("library_changes", self._library_changed)
+        self.after("computed", self._project_computed)
         self.after("decisions", lambda _: self._follow_later.throttle())
         self._file = "" if self._session.project is None else self._session.project.file
         self._run = None if self._session.record is None else self._session.record.snapshot
@@ -205,10 +198,7 @@ class Gallery(Topic, QWidget):
         self.again.drop()
         self._library = session.library if source == LIBRARY else None
         try:
-            if source == LIBRARY:
-                work = of_library(session.library)
-            else:
-                work = (of_image if source == IMAGE else of_project)(session)
+            work = SOURCES[source](session)
         except InputError as error:
             self._cannot(str(error))
             return
@@ -220,7 +210,7 @@ class Gallery(Topic, QWidget):
         self.about.say(reason)
 
     def _show(self, table: RegionTable | None) -> None:
-        self._table, self._is_new = table, True
+        self._table, self._is_new, self._newer = table, True, 0
         words = () if table is None else table.words
         keys = [key.keys[0] for name, key in named(REVIEW).items() if name.startswith("pick")]
         self.word.clear()
@@ -267,7 +257,8 @@ class Gallery(Topic, QWidget):
             text = f"{len(frame):,} region{several}, {decided:,} decided"
             if not self.model.rowCount():
                 text += f", none {self.shown.currentText()}; choose {SHOWN[0]!r} to see them"
-            self.about.say(f"{text}; {marked:,} marked" if marked else text)
+            text += f"; {marked:,} marked" * (marked > 0)
+            self.about.say(f"{text}. There are newer ones: press Reload." if self._newer else text)
         for name, one in self.buttons.items():
             one.setEnabled(bool(self._done) if name == "undo" else frame is not None)
 
@@ -299,53 +290,36 @@ class Gallery(Topic, QWidget):
             self.wall.mark(rows)
             self._linking = False
 
-    def _note(self, states: Mapping[tuple[str, RegionKey], Decision | None]) -> None:
+    def _redraw(self) -> None:
         """Show decisions where the regions stand; nothing moves while somebody works."""
-        if (table := self._table) is not None:
-            rows = {table.row_of(*place): decision for place, decision in states.items()}
-            rows.pop(-1, None)
-            table.decide(rows)
-            self.model.redraw.emit()
-            self._say_count()
+        self.model.redraw.emit()
+        self._say_count()
 
     def _follow_review(self) -> None:
         """Show what the review of the shown image has decided, and what it suggests by now."""
-        review, project = self._session.reviewed, self._session.project
-        source = self.source.currentText()
-        shown = "" if source == IMAGE else "" if project is None else project.current
-        if review is None or self._table is None or source == LIBRARY:
-            return
-        table, keys = self._table, review.queue.keys
-        rows = {table.row_of(shown, key): place for place, key in enumerate(keys)}
-        rows.pop(-1, None)
-        # An archive may have other regions of these numbers.
-        now = [(one.bbox, one.area) for one in review.results.regions]
-        seen = table.outlines
-        rows = {row: place for row, place in rows.items() if seen[row] == now[place]}
-        best = table.frame["suggestion"]
-        learned = {}
-        for row, place in rows.items():
-            if (label := review.suggestion(place)) and label != best.iat[row]:
-                scores = (one.score for one in review.top(place) if one.label == label)
-                learned[row] = label, next(scores, float("nan"))
-        table.suggest(learned)
-        get = review.review.decisions.get
-        self._note({(shown, keys[place]): get(keys[place]) for place in rows.values()})
-        if self._is_new and rows and not len(self.wall.marked):
-            self._is_new = False
-            self._arrange()  # by what the review suggests
+        if self._table is not None:
+            followed = self._table.follow(self._session, self._here)
+            self._redraw()
+            if self._is_new and followed and not len(self.wall.marked):
+                self._is_new = False
+                self._arrange()  # by what the review suggests
 
     def _library_changed(self, _: object) -> None:
         """Read the decisions of the library again: others have passed it some."""
-        if self._library is not None and self.isVisible() and not self.loader.busy:
-            self.again.start(of_library(self._library))
+        again = None if self._table is None else self._table.again
+        if again is not None and self.isVisible() and not self.loader.busy:
+            self.again.start(again)
+
+    def _project_computed(self, _: object) -> None:
+        """Say that images have other results than on the wall."""
+        if self._table is not None and self.source.currentText() == PROJECT:
+            self._newer = 1
+            self._say_count()
 
     def _take_library(self, now: RegionTable) -> None:
-        table = self._table
-        if table is not None and self._library is not None:
-            table.decide_as(now)
-            self.model.redraw.emit()
-            self._say_count()
+        if self._table is not None and self._library is not None:
+            self._newer = self._table.decide_as(now)
+            self._redraw()
 
     def _open_region(self, row: int) -> None:
         if self._table is not None:
@@ -393,10 +367,9 @@ class Gallery(Topic, QWidget):
         keys = map(RegionKey, map(int, frame["region"]), frame["position"])
         regions: dict[str, list[RegionKey]] = {}
         seen: dict[str, dict[RegionKey, Outline]] = {}
-        outlines = table.outlines
         for row, image, key in zip(rows, frame["image"], keys, strict=True):
             regions.setdefault(image, []).append(key)
-            seen.setdefault(image, {})[key] = outlines[row]
+            seen.setdefault(image, {})[key] = table.outline(row)
         verdict = Verdict(regions=regions, status=status, label=label, seen=seen)
         if self._library is not None:
             from ...library.deciding import decide_steps
@@ -437,17 +410,17 @@ class Gallery(Topic, QWidget):
         elif asked is not None and asked is self._asked:
             self._asked = None
             self._keep(decided, (), None)
-        if self._library is None:
-            self._take_steps(decided)
+        self._take(decided)
 
     def _keep(self, decided: Decided, ids: tuple[int, ...], library: Library | None) -> None:
         """Keep what can be taken back."""
         if decided.count:
             self._done.append((decided, ids, library))
 
-    def _take_steps(self, decided: Decided) -> None:
-        steps = decided.steps.items()
-        self._note({(image, one.region): one.after for image, step in steps for one in step})
+    def _take(self, decided: Decided) -> None:
+        if self._table is not None:
+            self._table.take(decided)
+            self._redraw()
 
     def _in_library(
         self,
@@ -462,7 +435,7 @@ class Gallery(Topic, QWidget):
         decided, ids, library, undone = done
         self._keep(decided if undone is None else _left(undone, decided), ids, library)
         if self._library is library:
-            self._take_steps(decided)
+            self._take(decided)
         self._session.library_changes += 1
         if decided.problems:
             image, why = next(iter(decided.problems.items()))

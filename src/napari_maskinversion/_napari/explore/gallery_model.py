@@ -20,18 +20,13 @@ from qtpy.QtCore import (
     Qt,
     Signal,
 )
-from qtpy.QtGui import QColor, QImage, QPainter, QPen, QPixmap
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QApplication,
-    QListView,
-    QStyle,
-    QStyledItemDelegate,
-)
+from qtpy.QtGui import QColor, QPainter, QPen, QPixmap
+from qtpy.QtWidgets import QAbstractItemView, QApplication, QListView, QStyle, QStyledItemDelegate
 
 from ...library.thumbnails import SIDE
+from ..widgets.controls import pixmap_of
 from ..widgets.keys import PANEL, REVIEW, WALL, pressed
-from .region_sources import Pixels, RegionTable
+from .region_sources import Pixels, RegionTable, words_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,11 +43,6 @@ _SIGNS: Final = {
     "rejected": "\N{MULTIPLICATION X} ",
     "skipped": "\N{EN DASH} ",
 }
-
-
-def words_of(frame: pd.DataFrame) -> pd.Series[str]:
-    """Return the accepted label of each region, else its suggestion."""
-    return frame["label"].where(frame["decision"] == "accepted", frame["suggestion"])
 
 
 def arranged(
@@ -129,12 +119,7 @@ class WallModel(QAbstractListModel):
     def take_pictures(self, pictures: Sequence[tuple[int, Pixels | None]]) -> None:
         """Show pictures of rows; an empty one where there is none."""
         for row, pixels in pictures:
-            picture = QPixmap()
-            if pixels is not None:
-                high, wide, _ = pixels.shape
-                rgb = QImage.Format.Format_RGB888
-                picture = QPixmap.fromImage(QImage(pixels.tobytes(), wide, high, 3 * wide, rgb))
-            self._pictures[row] = picture
+            self._pictures[row] = QPixmap() if pixels is None else pixmap_of(pixels)
         while len(self._pictures) > _KEPT:
             self._pictures.popitem(last=False)
         self.redraw.emit()

@@ -7,23 +7,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QDoubleSpinBox, QFileDialog, QSpinBox
+from qtpy.QtWidgets import QFileDialog
 
 from ...base import progress_words as words
 from ...base.errors import MaskInversionError
 from ...language.captions.bank import CaptionBank
 from ...language.generation.registry import DECODERS, DecoderSpec
-from ...language.generation.settings import (
-    NORMS,
-    SEARCHES,
-    GenerationSettings,
-    Norm,
-    Search,
-    describe,
-)
+from ...language.generation.settings import SEARCHES, GenerationSettings
 from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
 from ...results.results import Results
+from ...results.settings import fields_of
 from ..session import same_regions
+from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, Section, button, combo_box, form, line, stack
 from ..workers.driver import Update, show
 from ..workers.preload import preload_torch
@@ -32,7 +27,6 @@ from .work_section import ProgressSection, Shared
 _NO_RESULTS: Final = (
     "Suggest words first: sentences are written from the embeddings of the results."
 )
-_USUAL: Final = GenerationSettings()
 
 
 class GenerateSection(ProgressSection):
@@ -55,19 +49,12 @@ class GenerateSection(ProgressSection):
         tip = "Write a sentence about each region of the results"
         self.generate = button("Generate", tip, self.run)
         self.sentence = Note(name="Sentence about the selected region")
-        self.search = combo_box(SEARCHES, tip=describe("search"))
-        self.beams = _whole("beams", _USUAL.beams, 1, 50)
-        self.temperature = _number("temperature", _USUAL.temperature, 0.05, 100.0)
-        self.norm = combo_box(NORMS, tip=describe("norm"))
-        options = form(
-            [
-                ("Words", self.search),
-                ("Beams", self.beams),
-                ("Temperature", self.temperature),
-                ("Norm", self.norm),
-            ]
+        self.options = SettingsForm(
+            fields_of(model=GenerationSettings),
+            options={"search": {"choices": SEARCHES}},
+            parent=self,
         )
-        self._options = options
+        self._options = options = form(list(self.options.rows().values()))
         rows = [
             ("Decoder", line(self.decoder, self.weights)),
             self.about,
@@ -77,9 +64,7 @@ class GenerateSection(ProgressSection):
         ]
         stack(self, form(rows), Section("How sentences are written", options, opened=False))
         self.decoder.currentIndexChanged.connect(self._forget_file)
-        self.search.currentIndexChanged.connect(lambda _: self._show_options())
-        self.norm.currentIndexChanged.connect(lambda _: self.refresh())
-        self._show_options()
+        self.options.changed.connect(self.refresh)
 
     @property
     def spec(self) -> DecoderSpec:
@@ -87,23 +72,14 @@ class GenerateSection(ProgressSection):
         return DECODERS[self.decoder.currentText()]
 
     @property
-    def settings(self) -> GenerationSettings:
-        """How sentences are written."""
-        search: Search = SEARCHES[self.search.currentIndex()]
-        norm: Norm = NORMS[self.norm.currentIndex()]
-        return GenerationSettings(
-            search=search,
-            beams=self.beams.value(),
-            temperature=self.temperature.value(),
-            norm=norm,
-        )
-
-    @property
     def request(self) -> CaptionRequest:
         """What is chosen."""
         memory = self._memory if self.spec.memory else None
         return CaptionRequest(
-            decoder=self.spec.name, file=self.file, memory=memory, settings=self.settings
+            decoder=self.spec.name,
+            file=self.file,
+            memory=memory,
+            settings=GenerationSettings(**self.options.values()),
         )
 
     def choose_file(self, file: Path | None) -> None:
@@ -121,11 +97,6 @@ class GenerateSection(ProgressSection):
 
     def _forget_file(self, _: Any = None) -> None:
         self.choose_file(None)
-
-    def _show_options(self) -> None:
-        search = SEARCHES[self.search.currentIndex()]
-        self.beams.setEnabled(search == "beam")
-        self.temperature.setEnabled(search == "beam")
 
     # -- for the panel ------------------------------------------------------------------------
 
@@ -151,6 +122,8 @@ class GenerateSection(ProgressSection):
         for widget in (self.decoder, self.weights, self._options):
             widget.setEnabled(not running)
         self.generate.setEnabled(not running and not problem)
+        for name in ("beams", "temperature"):
+            self.options[name].setEnabled(self.options.values()["search"] == "beam")
         self._show_sentence()
 
     def _show_sentence(self, _: object = None) -> None:
@@ -203,20 +176,3 @@ def generate(results: Results, captions: CaptionRequest, device: str) -> tuple[R
     decoder = captions.load(model_of_run(results.info), choose_device(device))
     show(Update(text=words.counted("Captions", 0, len(results))))
     return results, generate_captions(results, decoder)
-
-
-def _whole(name: str, value: int, least: int, most: int) -> QSpinBox:
-    box = QSpinBox()
-    box.setRange(least, most)
-    box.setValue(value)
-    box.setToolTip(describe(name))
-    return box
-
-
-def _number(name: str, value: float, least: float, most: float) -> QDoubleSpinBox:
-    box = QDoubleSpinBox()
-    box.setRange(least, most)
-    box.setSingleStep(0.05)
-    box.setValue(value)
-    box.setToolTip(describe(name))
-    return box

@@ -10,6 +10,7 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QPushButton, QWidget
 from superqt import QLabeledDoubleSlider
 
+from ...language.ranking.query import label_of
 from ..widgets.sections import form, pause, stack
 from ..workers.notify import refusing
 from .find_anywhere import Anywhere, HitsLayer, make_regions
@@ -89,7 +90,7 @@ class HitsRow(QWidget):
         if self._shown is None:
             return
         answer, image = self._shown
-        hits, words = answer.hits.regions[: self._count], answer.search.words
+        hits, words = answer.hits.regions[: self._count], label_of(answer.search.words)
         regions = [replace(region, name=words) for region in hits]
         with refusing():
             made = make_regions(self._viewer, self._session, image, answer.search.plane, regions)

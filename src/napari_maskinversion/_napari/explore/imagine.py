@@ -7,17 +7,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QGuiApplication, QImage, QPixmap
-from qtpy.QtWidgets import (
-    QDoubleSpinBox,
-    QFileDialog,
-    QGridLayout,
-    QLabel,
-    QLineEdit,
-    QSizePolicy,
-    QSpinBox,
-    QWidget,
-)
+from qtpy.QtGui import QGuiApplication
+from qtpy.QtWidgets import QFileDialog, QGridLayout, QLabel, QLineEdit, QSizePolicy, QWidget
 
 from ...base.errors import InputError, MaskInversionError
 from ...diffusion.decoders import DECODERS, Decoder, default_folder, get_decoder
@@ -36,6 +27,7 @@ from ...diffusion.settings import (
 from ...pipeline.imagining import ImagineRequest
 from ..run_requests.run_source import RunSource
 from ..session import ResultRecord, same_run
+from ..widgets.controls import number_box, pixmap_of
 from ..widgets.sections import Note, Section, button, combo_box, debouncer, form, line, stack
 from ..workers.driver import Update
 from ..workers.notify import inform, refusing
@@ -46,7 +38,7 @@ from .work_section import ProgressSection, Shared
 _PAUSE: Final = 300  # milliseconds after an edit
 _LARGEST_SEED: Final = 2**31 - 1  # of a spin box
 _SIDE: Final = 256  # pixels of a picture in the panel
-_NORMS: Final = {"optimised": "as optimised", "cls": "that of [CLS]"}
+_NORMS: Final = {"as optimised": "optimised", "that of [CLS]": "cls"}
 _PRECISIONS: Final = ("auto", "float32", "float16", "bfloat16")
 # Places where a path may be broken in a narrow panel.
 _BREAK: Final = "\N{ZERO WIDTH SPACE}"
@@ -76,9 +68,8 @@ class ImagineSection(ProgressSection):
         self._prior: Path | None = None
         self._command = ""
         self.said = ""  # the last text of `say`, whole
-        self.decoder = combo_box(tip="The diffusion model that draws")
-        for spec in DECODERS.values():
-            self.decoder.addItem(spec.title, spec.name)
+        decoders = {spec.title: spec.name for spec in DECODERS.values()}
+        self.decoder = combo_box(decoders, tip="The diffusion model that draws")
         tip = "Use a decoder in another folder, in the layout of diffusers"
         self.folder = button("Folder...", tip, self.ask_folder)
         self.prompt, self.subject = QLineEdit(), QLineEdit()
@@ -88,21 +79,15 @@ class ImagineSection(ProgressSection):
         self.subject.setToolTip("The word of the prompt that the region replaces")
         tip = "Use the prior, which reads the prompt, in another folder"
         self.prior = button("Prior...", tip, self.ask_prior)
-        self.pictures = _spin(1, MOST_PICTURES, 1, "Pictures of the region, and of [CLS]")
-        self.seed = _spin(
-            0, _LARGEST_SEED, 0, "Seed of the first picture; the next ones count up from it"
-        )
-        self.steps = _spin(1, MOST_STEPS, 50, "Steps of a picture: more take longer")
-        self.size = _spin(SMALLEST, LARGEST, 512, "Side of a picture in pixels")
-        self.size.setSingleStep(SIDE_STEP)
-        self.size.setSuffix(" px")
-        self.guidance = QDoubleSpinBox()
-        self.guidance.setRange(0, MOST_GUIDANCE)
-        self.guidance.setSingleStep(0.5)
-        self.guidance.setToolTip("How closely a picture follows the embedding; 1 turns it off")
-        self.norm = combo_box(tip="The length of the embedding; the paper does not say which")
-        for name, title in _NORMS.items():
-            self.norm.addItem(title, name)
+        self.pictures = number_box(1, MOST_PICTURES, 1, "Pictures of the region, and of [CLS]")
+        tip = "Seed of the first picture; the next ones count up from it"
+        self.seed = number_box(0, _LARGEST_SEED, 0, tip)
+        self.steps = number_box(1, MOST_STEPS, 50, "Steps of a picture: more take longer")
+        tip = "Side of a picture in pixels"
+        self.size = number_box(SMALLEST, LARGEST, 512, tip, step=SIDE_STEP, suffix=" px")
+        tip = "How closely a picture follows the embedding; 1 turns it off"
+        self.guidance = number_box(0, MOST_GUIDANCE, 0.0, tip, step=0.5)
+        self.norm = combo_box(_NORMS, tip="The length of the embedding; the paper names none")
         self.dtype = combo_box(
             _PRECISIONS, tip="auto: float16 on CUDA, else float32; smaller ones take less memory"
         )
@@ -398,10 +383,7 @@ class _PictureLabel(QLabel):
 
     def __init__(self, picture: Picture) -> None:
         super().__init__()
-        height, width = picture.pixels.shape[:2]
-        data = picture.pixels.tobytes()
-        image = QImage(data, width, height, 3 * width, QImage.Format.Format_RGB888)
-        self.setPixmap(QPixmap.fromImage(image))  # which copies the pixels
+        self.setPixmap(pixmap_of(picture.pixels))
         self.setScaledContents(True)
         self.setMaximumWidth(_SIDE)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
@@ -414,11 +396,3 @@ class _PictureLabel(QLabel):
         super().resizeEvent(event)
         if self.height() != self.width():
             self.setFixedHeight(self.width())
-
-
-def _spin(lowest: int, highest: int, value: int, tip: str) -> QSpinBox:
-    box = QSpinBox()
-    box.setRange(lowest, highest)
-    box.setValue(value)
-    box.setToolTip(tip)
-    return box

@@ -10,15 +10,7 @@ from ...base.errors import NotEnoughMemoryError
 from ...base.progress import listening
 from ...diffusion.pictures import Imagined, Picture, PictureStep
 from ...images.plane_source import overview
-from ...pipeline.imagining import (
-    ImagineRequest,
-    Plan,
-    draw,
-    load_decoder,
-    plan,
-    record_of,
-    targets,
-)
+from ...pipeline.imagining import ImagineRequest, Plan, draw, load_decoder, plan, record_of, targets
 from ..layers.tasks import RunInput
 from ..run_requests.run_source import RunSource, look_again
 from ..workers.driver import hear, show

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,12 +33,12 @@ class Colored:
     legend: Sequence[tuple[str, str]]  # Colour and text; numbers go on from the first to the last
 
 
-def groups(values: Sequence[Any], colors: Mapping[str, str]) -> Colored:
+def groups(values: Iterable[Any], colors: Mapping[str, str]) -> Colored:
     """Colour texts, each as it is given, or grey; the legend counts them."""
     import pandas as pd
     from napari.utils.colormaps.standardize_color import transform_color
 
-    at, names = pd.factorize(np.asarray(values, object), sort=True)
+    at, names = pd.factorize(np.asarray(list(values), object), sort=True)
     shown, counts = [colors.get(name) or NOTHING for name in names], np.bincount(at)
     order = np.argsort(-counts, kind="stable")
     legend = [(shown[i], f"{names[i] or 'none'} {counts[i]:,}") for i in order[:_LISTED]]

@@ -110,8 +110,10 @@ class MapView(QWidget):
         self._draw(self._dots, there, edge_width=0)
         self._draw_all()
         self.mark(self.rows)
+        gap = "\N{NO-BREAK SPACE}"  # a text stays beside its colour
         entries = (
-            f'<span style="color:{color}">\N{BLACK SQUARE}</span>' + escape(text and f" {text}  ")
+            f'<span style="color:{color}">\N{BLACK SQUARE}</span>'
+            + escape(text and f"{gap}{text}  ")
             for color, text in colored.legend
         )
         self.legend.setText("".join(entries))

@@ -23,14 +23,14 @@ from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
 from ...library.adding import stored_path
-from ...library.deciding import names_of
+from ...library.deciding import image_name, names_of
 from ...library.thumbnails import cut_out
 from ...results.export.archive import open_archive
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
 from ...results.spaces import OneSpace
 from ...review.reporting import decisions_of
-from ...review.together import Outline
-from ..layers.layers import file_of
+from ...review.together import Decided, Outline
+from ..layers.layers import SERIES, file_of
 from ..layers.pictures import copy_layer
 from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ...results.run_info import RunInfo
     from ...review.decisions import Decision
 
+File = tuple[str, int]  # Path of an image, as libraries have it, and its number in the file
 Box = tuple[int, int, int, int]
 Pixels = npt.NDArray[np.uint8]
 FloatArray = npt.NDArray[np.float32]
@@ -71,9 +72,10 @@ class RegionTable:
     problems: tuple[str, ...] = ()  # Images that could not be read, one line each
     # Crops (h, w, 4) of rows, in any order: colours, and the region as opacity; None without one
     cut: Callable[[Sequence[int]], Cut]
-    # Unit embeddings (rows, e) of rows, all of one space
+    # Unit embeddings (rows, e) of rows, all of one space; for a worker
     embed: Callable[[Sequence[int]], FloatArray]
-    paths: Mapping[str, str] = field(default_factory=dict)  # Of images that have other names
+    again: Callable[[], RegionTable] | None = None  # Reads a library again
+    files: Mapping[str, File] = field(default_factory=dict)  # Of images that have other names
     _rows: dict[Any, int] = field(default_factory=dict)
 
     def thumbnails(self, rows: Sequence[int]) -> Cut:
@@ -81,10 +83,6 @@ class RegionTable:
         for row, pixels in self.cut(rows):
             check_stopped()
             yield row, None if pixels is None else outlined(pixels)
-
-    def embeddings(self, rows: Sequence[int]) -> FloatArray:
-        """Return unit embeddings, (rows, e); for a worker."""
-        return self.embed(rows)
 
     def place(self, row: int) -> RegionPlace:
         """Return where a region is, to open it there with `open_region`."""
@@ -94,27 +92,37 @@ class RegionTable:
         """Return where regions are."""
         frame = self.frame[["image", "region", "position"]].iloc[np.asarray(rows, np.intp)]
         return [
-            RegionPlace(image, region, position, self.paths.get(image, image))
+            RegionPlace(image, region, position, *self.files.get(image, (image, 0)))
             for image, region, position in frame.itertuples(index=False, name=None)
         ]
 
     def here(self, session: Session) -> IntArray:
         """Return the row here of each region of the results shown, (N,); -1 without one."""
-        results, file = session.results, file_of(session.image)
-        path = "" if file is None else stored_path(file)
+        path, image = file_of(session.image), session.image
+        file = ("", 0) if path is None else (stored_path(path), image.metadata.get(SERIES, 0))
         current = "" if session.project is None else session.project.current
-        if self.paths.get(current, path) != path:  # another image is chosen than the project's
-            current = next((name for name, own in self.paths.items() if own == path), "")
-        keys = [RegionKey(one.id, one.position) for one in (results.regions if results else ())]
-        names = ("", current, path)
-        return np.array([max(self.row_of(name, key) for name in names) for key in keys], np.intp)
+        if self.files.get(current, file) != file:  # another image is chosen than the project's
+            current = ""
+        names, rows = {"", current, *self._names(file)}, []
+        for one in () if session.results is None else session.results.regions:
+            key = RegionKey(one.id, one.position)
+            row = max(self.row_of(name, key) for name in names)
+            # A region that was drawn again is another one of the same number.
+            same = row >= 0 and self.outline(row) == (one.bbox, one.area)
+            rows.append(row if same else -1)
+        return np.array(rows, np.intp)
+
+    def _names(self, file: File) -> list[str]:
+        """Return what images of a file may be called here."""
+        return [image_name(*file), *(name for name, own in self.files.items() if own == file)]
 
     def selected(self, session: Session, here: IntArray) -> IntArray:
         """Return the rows of what is selected in the session, rising; ``here`` as above."""
         rows = [int(here[row]) for row in session.chosen_rows if row < len(here)]
         for one in session.marked:
             key = RegionKey(one.region, one.position)
-            rows += [self.row_of(name, key) for name in {one.image, one.path}]
+            names = {one.image, *self._names(one.file)}
+            rows += [self.row_of(name, key) for name in names]
         return np.unique([row for row in rows if row >= 0]).astype(np.intp)
 
     def select(self, session: Session, rows: Any, here: IntArray, *, more: bool = False) -> None:
@@ -133,16 +141,49 @@ class RegionTable:
             self._rows = {one: row for row, one in enumerate(zip(*columns, strict=True))}
         return self._rows.get((image, key.id, key.position), -1)
 
-    @property
-    def outlines(self) -> list[Outline]:
-        """Box and area of each region: another one of the same number has others."""
-        return list(zip(self.frame["box"], self.frame["area"], strict=True))
+    def outline(self, row: int) -> Outline:
+        """Return box and area of a region: another one of the same number has others."""
+        box: Any = self.frame["box"].iat[row]
+        area: Any = self.frame["area"].iat[row]
+        return box, area
 
-    def decide_as(self, other: RegionTable) -> None:
-        """Take the decisions of a later table of the same library."""
+    def decide_as(self, other: RegionTable) -> int:
+        """Take the decisions of a later table of the same library; return how many rows are new."""
         now = other.frame.set_index("id").reindex(self.frame["id"])
         for name, without in (("decision", "undecided"), ("label", "")):
             self.frame[name] = now[name].fillna(without).to_numpy(object)
+        return int((~other.frame["id"].isin(self.frame["id"])).sum())
+
+    def follow(self, session: Session, here: IntArray) -> bool:
+        """Take decisions and suggestions about the image shown; return whether any is here."""
+        review, results = session.reviewed, session.results
+        regions = () if results is None else results.regions
+        rows = [row for row, at in enumerate(here.tolist()) if at >= 0]
+        best, learned = self.frame["suggestion"], {}
+        for row in rows:
+            ranking, at = regions[row].ranking, int(here[row])
+            label = regions[row].suggestion
+            scores = [] if ranking is None else [float(ranking.probabilities[0])]
+            if review is not None:
+                label = review.suggestion(row)
+                scores = [one.score for one in review.top(row) if one.label == label]
+            if label and label != best.iat[at]:
+                learned[at] = label, next(iter(scores), float("nan"))
+        self.suggest(learned)
+        if review is not None:
+            get, keys = review.review.decisions.get, review.queue.keys
+            self.decide({int(here[row]): get(keys[row]) for row in rows})
+        return review is not None and bool(rows)
+
+    def take(self, decided: Decided) -> None:
+        """Note decisions about several images."""
+        states = {
+            self.row_of(image, one.region): one.after
+            for image, step in decided.steps.items()
+            for one in step
+        }
+        states.pop(-1, None)
+        self.decide(states)
 
     def decide(self, states: Mapping[int, Decision | None]) -> None:
         """Note what was decided about rows; None makes one undecided."""
@@ -159,6 +200,11 @@ class RegionTable:
         for row, (word, confidence) in learned.items():
             words[row], sure[row] = word, confidence
         self.frame["suggestion"], self.frame["confidence"] = words, sure
+
+
+def words_of(frame: pd.DataFrame) -> pd.Series[str]:
+    """Return the accepted label of each region, else its suggestion."""
+    return frame["label"].where(frame["decision"] == "accepted", frame["suggestion"])
 
 
 def outlined(pixels: Pixels) -> Pixels:
@@ -304,10 +350,9 @@ def _of_images(file: Path) -> RegionTable:
         problems=tuple(problems),
         cut=cut,
         embed=embed,
-        paths={
-            name: stored_path(project.path(name))
-            for name, image in project.by_name.items()
-            if not image.series  # a file of several images is that of its first one
+        files={
+            name: (stored_path(project.path(name)), one.series or project.settings.series or 0)
+            for name, one in project.by_name.items()
         },
     )
 
@@ -341,14 +386,15 @@ def _cut_from_file(project: OpenProject, image: _ImageRows, rows: Sequence[int])
 # -- the library -----------------------------------------------------------------------------------
 
 
-def of_library(library: Library | None) -> Callable[[], RegionTable]:
-    """Return what reads the rows of a library."""
-    if library is None:
+def of_library(session: Session) -> Callable[[], RegionTable]:
+    """Return what reads the rows of the library in use."""
+    if session.library is None:
         raise InputError("No library is open.")
-    return partial(_of_library, library)
+    return partial(read_library, session.library)
 
 
-def _of_library(library: Library) -> RegionTable:
+def read_library(library: Library) -> RegionTable:
+    """Read the rows of a library; for a worker."""
     spaces = library.info()["spaces"]
     # Those of one space: others are the same regions again, or cannot be compared with them.
     space = max(spaces, key=lambda one: spaces[one]["regions"], default=0)
@@ -357,6 +403,7 @@ def _of_library(library: Library) -> RegionTable:
     accepted = (frame["decision"] == "accepted").to_numpy()
     words = dict.fromkeys([*frame["suggestion"].unique(), *frame["label"].unique()])
     positions: Any = [plane_of(text) for text in frame["plane"]]
+    files = zip(frame["image"], frame["series"].tolist(), strict=True)
     boxes: Any = list(zip(*(frame[edge] for edge in ("y0", "x0", "y1", "x1")), strict=True))
     made = frame[["region", "suggestion", "decision", "area", "id"]].assign(
         image=names_of(frame),
@@ -377,7 +424,17 @@ def _of_library(library: Library) -> RegionTable:
         words=tuple(word for word in words if word),
         cut=cut,
         embed=lambda rows: library.vectors(ids[np.asarray(rows, int)]),
+        again=partial(read_library, library),
+        files={name: file for name, file in zip(made["image"], files, strict=True) if file[1]},
     )
+
+
+IMAGE, PROJECT, LIBRARY = "This image", "The project", "The library"
+SOURCES: Final[Mapping[str, Callable[[Session], Callable[[], RegionTable]]]] = {
+    IMAGE: of_image,
+    PROJECT: of_project,
+    LIBRARY: of_library,
+}
 
 
 # -- rows ------------------------------------------------------------------------------------------

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ...results.run_info import RunInfo
 
 REGION, LABEL, AGAINST, STEPS = "region", "label", "against", "steps"
-_MODES: Final = (
-    (REGION, "the region's heatmap"),
-    (LABEL, "where a word is"),
-    (AGAINST, "one word against another"),
-    (STEPS, "the steps of the optimisation"),
-)
+_MODES: Final = {
+    "the region's heatmap": REGION,
+    "where a word is": LABEL,
+    "one word against another": AGAINST,
+    "the steps of the optimisation": STEPS,
+}
 # Recent explanations; one of 200 steps at 28 x 28 takes 0.6 MB.
 _KEPT: Final = 8
 CHANGED_IMAGE: Final = (
@@ -49,9 +49,7 @@ class WhySection(RegionSection):
         self._answers: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._asked_for: tuple[Any, ...] | None = None
         self.pinned = False  # the user has chosen the labels
-        self.mode = combo_box(tip="What the heatmap layer shows for the selected region")
-        for key, title in _MODES:
-            self.mode.addItem(title, key)
+        self.mode = combo_box(_MODES, tip="What the heatmap layer shows for the selected region")
         self.label = combo_box(tip="The word whose heatmap is shown")
         self.other = combo_box(tip="The word to compare it with")
         self._names = QStringListModel(self)

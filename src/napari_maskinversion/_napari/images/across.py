@@ -13,6 +13,7 @@ from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
 from ...batch.exporting import FILES
+from ...batch.opened import OpenProject
 from ...review.decisions import Step
 from ...review.together import Decided, Verdict
 from ..session import ManyImages, Session
@@ -42,10 +43,13 @@ class AcrossImages(QObject):
         self._then: Callable[[Any], None] = inform  # takes what the work has made
         self._waiting: Callable[[], None] | None = None  # for a review that is being opened
         self.worker = Worker("single", "The work on all images", parent=self)
-        self.worker.progressed.connect(self._progressed)
-        self.worker.done.connect(self._done)
-        self.worker.failed.connect(refuse)
-        self.worker.ended.connect(self._ended)
+        # What somebody has decided is saved, also when the window closes meanwhile.
+        self.deciding = Worker("queue", "Deciding", parent=self)
+        for worker in (self.worker, self.deciding):
+            worker.progressed.connect(self._progressed)
+            worker.done.connect(self._done)
+            worker.failed.connect(refuse)
+            worker.ended.connect(self._ended)
         part = images.part
         part.suggest.clicked.connect(lambda _=False: self.suggest())
         part.accept.clicked.connect(
@@ -56,7 +60,7 @@ class AcrossImages(QObject):
 
     def decide(self, verdict: Verdict) -> None:
         """Decide about regions of images of the project."""
-        if "" not in verdict.regions:
+        if "" not in verdict.regions and self._images.project is not None:
             self._once_open(partial(self._decide, verdict))
 
     def take_back(self, decided: Decided) -> None:
@@ -65,9 +69,10 @@ class AcrossImages(QObject):
             self._once_open(partial(self._take_back, decided))
 
     def stop(self) -> None:
-        """Stop the work; what is finished is kept."""
+        """Stop the work, whose finished images are kept; decisions go on without the panel."""
         self.worker.cancel()
         self.worker.drop()
+        self.deciding.drop()
         self._waiting = None
         self._session.many = None
 
@@ -79,6 +84,7 @@ class AcrossImages(QObject):
     def cancel(self) -> None:
         """Stop at the next step."""
         self.worker.cancel()
+        self.deciding.cancel()
         if self._waiting is not None:
             self.stop()
         elif self._session.many is not None:
@@ -169,11 +175,14 @@ class AcrossImages(QObject):
         here = self._open_here()
         own: Step = ()
         problems: dict[str, str] = {}
+        about = ""
         if here in verdict.regions:
             session, seen = self._session, {"": verdict.seen.get(here, {})}
             shown = replace(verdict, regions={"": verdict.regions[here]}, seen=seen)
             session.say("")
             own = self._here(lambda: session.ask("decide", shown))
+            if own and (left := session.reviewed.left_out):
+                about = f" {here}: {left}"
             if not own and (why := session.notice) and why.severity == "error":
                 problems[here] = why.text
         rest = {name: keys for name, keys in verdict.regions.items() if name != here}
@@ -184,7 +193,7 @@ class AcrossImages(QObject):
             self._changed(whole, here, verdict)
             done = f"{_several(whole.count, 'region')} of {_several(len(whole.steps), 'image')}"
             text = f"Decided: {done}." if whole.count else "Nothing is decided."
-            (refuse if whole.problems else inform)(text + _left_out(whole))
+            (refuse if whole.problems else inform)(text + about + _left_out(whole))
 
         work = partial(decide_work, verdict=replace(verdict, regions=rest))
         work = partial(work, library=self._session.library)
@@ -260,7 +269,7 @@ class AcrossImages(QObject):
     def _once_open(self, act: Callable[[], None]) -> None:
         """Decide about regions once no review is being opened, unless that is cancelled."""
         session = self._session
-        if self.worker.busy or self._waiting is not None:
+        if self._busy or self._waiting is not None:
             return
         if session.run.running and session.review is not None and session.reviewed is None:
             refuse("Wait until the run is over, or cancel it: its image is under review.")
@@ -282,13 +291,18 @@ class AcrossImages(QObject):
     ) -> None:
         """Begin to work on the project as it is once all of it is on the disk."""
         self._images.flush()
-        settled = partial(_settled, self._images, work, computed=computed)
-        if self._waiting is None and self.worker.start(settled):
+        settled = partial(_settled, self._images, self._images.project.file, work, computed)
+        worker = self.worker if computed else self.deciding
+        if self._waiting is None and not self._busy and worker.start(settled):
             self._then = then
             self._session.notice = None
             self._session.many = ManyImages("Starting ...")
         else:
             refuse("Wait until the work on all images is over, or cancel it.")
+
+    @property
+    def _busy(self) -> bool:
+        return self.worker.busy or self.deciding.busy
 
     def _progressed(self, value: Any) -> None:
         if isinstance(value, ManyImages):
@@ -322,9 +336,12 @@ def _several(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def _settled(images: Any, work: Callable[..., Any], *, computed: bool) -> Any:
+def _settled(images: Any, file: Path, work: Callable[..., Any], computed: bool) -> Any:
     """Wait until the project, and what is being computed, is on the disk; then work on that."""
     while not (images.keeper.writing.idle and (images.ahead.idle or not computed)):
         time.sleep(0.01)
         show(ManyImages("Starting ..."))
-    return work(images.project)
+    project = images.project
+    if project is None or project.file != file:  # another one was opened meanwhile
+        project = OpenProject.read(file)
+    return work(project)

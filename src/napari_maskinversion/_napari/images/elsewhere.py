@@ -75,15 +75,14 @@ class Elsewhere(QObject):
     def _layer_of(self, place: RegionPlace) -> Any:
         for one in image_layers(self._viewer):
             file = file_of(one)
-            same = file is not None and stored_path(file) == place.image
-            if same and one.metadata.get(SERIES, 0) == place.series:
+            if file is not None and (stored_path(file), one.metadata.get(SERIES, 0)) == place.file:
                 return one
         return None
 
     def _show(self, region: FoundRegion) -> None:
-        session, viewer, path = self._session, self._viewer, region.place.image
+        session, viewer, (path, series) = self._session, self._viewer, region.place.file
         for layer in region.layers:
-            about = {FILE: path, SERIES: region.place.series, IDENTITY: region.identity}
+            about = {FILE: path, SERIES: series, IDENTITY: region.identity}
             about[ONLY_FIRST] = layer.only_first
             viewer.add_layer(Image(layer.data, metadata=about, **layer.options))
         image = self._layer_of(region.place)
@@ -114,10 +113,11 @@ def _find(library: Any, place: RegionPlace, *, read: bool) -> FoundRegion:
     """Look a region up in the library, and read its image; refuse one that is gone or changed."""
     from .opening import image_layers_of
 
-    rows = library.rows(image=escape(place.image))
+    path, series = place.file
+    rows = library.rows(image=escape(path))
     plane = plane_text(place.position)
     rows = rows[(rows["region"] == place.region) & (rows["plane"] == plane)]
-    rows = rows[rows["series"] == place.series]
+    rows = rows[rows["series"] == series]
     if not len(rows):
         raise InputError(f"{place.image}: region {place.region} is not in the library any more.")
     row = rows.iloc[0]
@@ -126,7 +126,7 @@ def _find(library: Any, place: RegionPlace, *, read: bool) -> FoundRegion:
     y0, x0, y1, x1 = (int(row[name]) for name in ("y0", "x0", "y1", "x1"))
     if not read:
         return FoundRegion(place, (y0, x0, y1, x1))
-    file = Path(place.image)
+    file = Path(path)
     with open_image(file, int(row["series"])) as stack:
         whole = identify_image(file.name, stack.levels[0]) if "c" in stack.axes else None
         return FoundRegion(place, (y0, x0, y1, x1), image_layers_of(stack, file), whole)

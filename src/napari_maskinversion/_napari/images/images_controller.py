@@ -264,7 +264,7 @@ class ImagesController(QObject):
 
     def _open_region(self, place: RegionPlace) -> None:
         """Go to a region of another image: of the project, else of the library."""
-        name = "" if self.project is None else _name_in(self.project, place.image)
+        name = "" if self.project is None else _name_in(self.project, place)
         if not name:
             self.elsewhere.open(place)
         elif self.shown is not None and self.shown.name == name:
@@ -500,6 +500,8 @@ class ImagesController(QObject):
             self.forget_ahead(written.image)
             model.drop_summary(written.image)
             self._look_later.throttle()
+        if written.image and written.regions is None:
+            self._session.computed += 1
         if written.words:  # what was prepared has other words
             self.forget_ahead()
             self._prepare()
@@ -544,6 +546,7 @@ class ImagesController(QObject):
     def computed(self, name: str) -> None:
         """Take note that another image was computed."""
         self._session.library_changes += self._session.library is not None
+        self._session.computed += 1
         self.part.model.drop_summary(name)
         if self._ready is not None and self._ready.name == name:
             self._ready = None
@@ -568,8 +571,12 @@ class ImagesController(QObject):
         self._prepare()
 
 
-def _name_in(project: OpenProject, image: str) -> str:
-    """Return the name of an image in a project, given that or its path; "" if it has none."""
-    if image in project.by_name:
-        return image
-    return next((name for name in project.by_name if stored_path(project.path(name)) == image), "")
+def _name_in(project: OpenProject, place: RegionPlace) -> str:
+    """Return the name of an image in a project, by that or its file; "" if it has none."""
+    if place.image in project.by_name:
+        return place.image
+    for name, one in project.by_name.items():
+        file = stored_path(project.path(name)), one.series or project.settings.series or 0
+        if file == place.file:
+            return name
+    return ""

@@ -7,29 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from qtpy.QtCore import (
-    QAbstractTableModel,
-    QEvent,
-    QModelIndex,
-    QSignalBlocker,
-    QSize,
-    Qt,
-    Signal,
-)
-from qtpy.QtGui import QColor, QFont, QIcon, QImage, QPixmap
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QComboBox,
-    QHeaderView,
-    QLabel,
-    QMenu,
-    QPushButton,
-    QSpinBox,
-    QWidget,
-)
+from qtpy.QtCore import QAbstractTableModel, QEvent, QModelIndex, QSignalBlocker, QSize, Qt, Signal
+from qtpy.QtGui import QColor, QFont, QIcon, QPixmap
+from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QLabel, QMenu, QPushButton, QWidget
 
 from ...batch.decided import ROUNDING, Summary
 from ...batch.exporting import TITLES
+from ..widgets.controls import number_box, pixmap_of
 from ..widgets.keys import IMAGES, PANEL, named, pressed
 from ..widgets.sections import (
     MARGINS,
@@ -146,10 +130,7 @@ class ImagesModel(QAbstractTableModel):
         """Show a small picture (h, w, 3); None for an image that has none."""
         icon = self._blank
         if pixels is not None:
-            height, width, _ = pixels.shape
-            rgb = QImage.Format.Format_RGB888
-            image = QImage(pixels.tobytes(), width, height, 3 * width, rgb).copy()
-            icon = QIcon(QPixmap.fromImage(image))
+            icon = QIcon(pixmap_of(pixels))
         self._icons[name] = icon
         self._changed(name)
 
@@ -237,9 +218,7 @@ class ImagesWidget(QWidget):
         self.open = _button("Open...", "Open a folder of images, some images, or a project")
         self.recent: tuple[str, ...] = ()  # files of projects, the last one first
         self.show_recent(())
-        self.filter = combo_box(_FILTERS, name="Images to list", tip=_FILTER_TIP)
-        self.filter.setEditable(True)
-        self.filter.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.filter = combo_box(_FILTERS, name="Images to list", tip=_FILTER_TIP, typed=True)
         self.fitting = Note(name="How many images are listed")
         self.fitting.hide()
         self.filter.editTextChanged.connect(lambda _: self._filter())
@@ -256,12 +235,8 @@ class ImagesWidget(QWidget):
             name="Word to accept in all images",
             tip="Accept this word in all images, for undecided regions",
         )
-        self.limit = QSpinBox()
-        self.limit.setRange(0, 100)
-        self.limit.setValue(_CONFIDENCE)
-        self.limit.setSuffix(" %")
-        self.limit.setAccessibleName("Lowest confidence in all images")
-        self.limit.setToolTip("with at least this confidence")
+        tip, name = "with at least this confidence", "Lowest confidence in all images"
+        self.limit = number_box(0, 100, _CONFIDENCE, tip, suffix=" %", name=name)
         self.accept = _button(
             "Accept",
             "Accept the word in all images, in one step. +: not all are counted yet",

@@ -12,13 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
-from ...base.identity import (
-    ImageIdentity,
-    Position,
-    RegionIdentity,
-    identify,
-    identify_image,
-)
+from ...base.identity import ImageIdentity, Position, RegionIdentity, identify, identify_image
 from ...base.regions import Region
 from ...batch.decided import Summary, archive_file, counted
 from ...batch.finished import differences, is_damaged
@@ -62,6 +56,7 @@ class OpenedImage:
     name: str
     file: Path
     layers: tuple[ImageLayer, ...]
+    series: int = 0  # Which image of the file
     # Of the whole image, where its layers are channels: decisions are about all of it
     identity: ImageIdentity | None = None
     labels: npt.NDArray[Any]  # Its regions, on the data of the layers
@@ -89,8 +84,8 @@ def is_computed(task: ImageTask | None) -> bool:
 def open_project_image(project: OpenProject, name: str) -> OpenedImage:
     """Read an image with its regions, and its results if they are there."""
     file = project.path(name)
-    problem = ""
-    with open_image(file, project.settings_of(name).series) as stack:
+    problem, series = "", project.settings_of(name).series
+    with open_image(file, series) as stack:
         layers = image_layers_of(stack, file)
         shape = _shape(stack)
         axes = _rows_and_columns(stack)
@@ -122,6 +117,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
         name=name,
         file=file,
         layers=layers,
+        series=series or 0,
         identity=whole,
         labels=labels,
         about=about,

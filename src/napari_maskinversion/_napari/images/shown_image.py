@@ -11,7 +11,7 @@ from napari.layers import Image, Labels
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
-from ..layers.layers import FILE, IDENTITY, ONLY_FIRST, is_ours, is_regions, is_shapes
+from ..layers.layers import FILE, IDENTITY, ONLY_FIRST, SERIES, is_ours, is_regions, is_shapes
 from ..layers.pictures import Channels, copy_picture
 from ..layers.placing import REGIONS_OPACITY, place_of, remove_layers
 from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
@@ -160,7 +160,7 @@ def show_image(
     It lies directly above the one ``before``: layers of the user stay above it, and the heatmap
     need not be moved.
     """
-    about = {FILE: str(opened.file), IDENTITY: opened.identity}
+    about = {FILE: str(opened.file), SERIES: opened.series, IDENTITY: opened.identity}
     images = [
         Image(layer.data, metadata={**about, ONLY_FIRST: layer.only_first}, **layer.options)
         for layer in opened.layers

@@ -7,12 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import (
-    QCheckBox,
-    QLineEdit,
-    QSpinBox,
-    QWidget,
-)
+from qtpy.QtWidgets import QCheckBox, QLineEdit, QWidget
 
 from ...images.windows import MODES
 from ...results.settings import RunSettings, fields_of
@@ -20,6 +15,7 @@ from ..layers.layers import is_shapes
 from ..layers.pictures import Channels
 from ..layers.tasks import Planes
 from ..session import Scope, Session
+from ..widgets.controls import number_box
 from ..widgets.form import SettingsForm
 from ..widgets.sections import combo_box, form, stack
 
@@ -45,11 +41,8 @@ class ScopeWidget(QWidget):
             tip="What the model sees with a region. Automatic: the whole image, or a window around "
             "regions that are too small for that.",
         )
-        self.side = QSpinBox()
-        self.side.setRange(8, 100_000)
-        self.side.setValue(512)
-        self.side.setSuffix(" px")
-        self.side.setToolTip("Side of a window, in pixels of the image")
+        tip = "Side of a window, in pixels of the image"
+        self.side = number_box(8, 100_000, 512, tip, suffix=" px")
         # The setting "window" is edited by two widgets: mode and side.
         self.form = SettingsForm(
             [

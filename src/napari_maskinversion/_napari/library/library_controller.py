@@ -14,6 +14,8 @@ from qtpy.QtWidgets import QFileDialog, QMenu, QWidget
 
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import Position
+from ...batch.decided import add_to_library
+from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import IDENTITY, file_of, levels_of
@@ -22,6 +24,7 @@ from ..run_requests.preparing import background_of, image_layers
 from ..session import ResultRecord, Session, Topic
 from ..widgets.progress import ProgressRow
 from ..widgets.sections import MARGINS, button, debouncer, line, stack
+from ..workers.driver import Update, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -73,6 +76,7 @@ class LibraryController(Topic, QObject):
         self._viewer, self._session, self._store = viewer, session, store
         self.part = LibraryRow()
         self.part.menu.addAction("Open or make...", self.ask)
+        self.whole = self.part.menu.addAction("Add all images of the project", self.add_project)
         self.none = self.part.menu.addAction("None", lambda: self.open(""))
         self.part.add.clicked.connect(lambda _=False: self.add())
         self.adding = Worker("single", "Adding to the library", parent=self)
@@ -84,17 +88,22 @@ class LibraryController(Topic, QObject):
         self.following = Worker("queue", "Decisions for the library", parent=self)
         self.following.done.connect(self._followed)
         self.following.failed.connect(refuse)
+        self._lacking: tuple[Library, Any, Any, Path | None] | None = None
         self._later = debouncer(self, _QUIET, self._follow_decisions)
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("library record run", self._show)
-        self.after("decisions", lambda _: self._later.throttle())
+        self.after("library record run project", self._show)
+        self.after("decisions", self._decided)
         self._show()
+
+    def keep(self) -> None:
+        """Pass on what was decided last, without a pause: the window closes."""
+        self._later.flush()
 
     def stop(self) -> None:
         """Stop adding, and follow the session no more; decisions still reach the library."""
-        self._later.flush()
+        self.keep()
         super().stop()
         self.adding.drop()
 
@@ -131,6 +140,8 @@ class LibraryController(Topic, QObject):
         there = session.library is not None and bool(session.results) and not session.run.running
         self.part.show_library(session.library, addable=there and not self.adding.busy)
         self.none.setEnabled(session.library is not None)
+        file = session.project is not None and session.project.file
+        self.whole.setEnabled(bool(session.library is not None and file) and not self.adding.busy)
 
     # -- what it holds ------------------------------------------------------------------------
 
@@ -144,6 +155,14 @@ class LibraryController(Topic, QObject):
                 raise InputError(outdated)
             self.part.progress.begin()
             self.adding.start(partial(_add, library, self._source(record)))
+            self._show()
+
+    def add_project(self) -> None:
+        """Add what is computed of all images of the project, with decisions."""
+        library, project = self._session.library, self._session.project
+        if library is not None and project is not None and not self.adding.busy:
+            self.part.progress.begin()
+            self.adding.start(partial(_add_project, library, Path(project.file)))
             self._show()
 
     def _source(self, record: ResultRecord) -> Callable[[], dict[str, Any]]:
@@ -196,20 +215,24 @@ class LibraryController(Topic, QObject):
         self.part.progress.hide()
         self._show()
 
-    def _follow_decisions(self) -> None:
-        """Pass to the library the decisions about the image shown, if it has the image."""
+    def _decided(self, _: object) -> None:
+        """Note whose decisions the library lacks: another image may be shown after the pause."""
         library, review = self._session.library, self._session.reviewed
         record = self._session.record
-        if library is None or review is None or record is None:
-            return
-        bundle = Bundle(
-            results=review.results,
-            image=asdict(review.review.image),
-            columns=review.columns(),
-        )
-        plane, image = record.plane, record.snapshot.image
-        file = None if image is None else file_of(image)
-        self.following.start(lambda: library.update(_placed_as_in(file, _on_plane(bundle, plane))))
+        if self._lacking is not None and self._lacking[1] is not review:
+            self._later.flush()
+        if library is not None and review is not None and record is not None:
+            self._lacking = library, review, record.plane, file_of(record.snapshot.image)
+            self._later.throttle()
+
+    def _follow_decisions(self) -> None:
+        """Pass to the library the decisions about an image, if it has the image."""
+        if self._lacking is not None:
+            (library, review, plane, file), self._lacking = self._lacking, None
+            image = asdict(review.review.image)
+            bundle = Bundle(results=review.results, image=image, columns=review.columns())
+            bundle = _on_plane(bundle, plane)
+            self.following.start(lambda: library.update(_placed_as_in(file, bundle)))
 
     def _followed(self, count: int) -> None:
         if count:
@@ -260,7 +283,22 @@ def _axes_in(file: Path | None) -> tuple[str, ...]:
 
 def _add(library: Library, make: Callable[[], dict[str, Any]]) -> str:
     """Add results; return a line about it; in a worker."""
-    count = library.add(**make())
-    total = library.info()["regions"]
-    several = "s" * (count != 1)
+    return _added_to(library, library.add(**make()))
+
+
+def _add_project(library: Library, file: Path) -> str:
+    """Add the stored results of a project; return a line about it; in a worker."""
+    project, count, problems = OpenProject.read(file), 0, []
+    for number, name in enumerate(project.by_name):
+        show(Update(text=f"adding {name}", fraction=number / len(project.by_name)))
+        try:
+            count += add_to_library(project, name, library)
+        except MaskInversionError as error:
+            problems.append(f" {name} was left out: {error}")
+    more = f" And {len(problems) - 1:,} more." * (len(problems) > 1)
+    return _added_to(library, count) + "".join(problems[:1]) + more
+
+
+def _added_to(library: Library, count: int) -> str:
+    total, several = library.info()["regions"], "s" * (count != 1)
     return f"Added {count:,} region{several} to {library.folder.name}, which has {total:,} now."

@@ -83,7 +83,7 @@ class MethodWidget(QWidget):
 
     def _describe(self) -> None:
         method = self.method
-        self.file.setVisible(self._needs_weights(method))
+        self.file.setVisible(any(part.weights for part in method.parts))
         self.file.setText(
             "Needs weights: choose a file ..."
             if self._weights is None
@@ -91,10 +91,6 @@ class MethodWidget(QWidget):
         )
         parts = [method.about, f"Cost: {method.cost}.", method.lacks]
         self.about.setText(" ".join(part for part in parts if part))
-
-    @staticmethod
-    def _needs_weights(method: Method) -> bool:
-        return any(part.weights for part in method.parts)
 
 
 def _combo(specs: list[MethodSpec], tip: str, none: str = "") -> QComboBox:

@@ -274,6 +274,7 @@ class MaskInversionWidget(Topic, QWidget):
     def keep(self) -> None:
         """Write what waits for a pause: the window closes, and tells its widgets nothing else."""
         self.controller.keep()
+        self.library.keep()
         self.images.keep()
 
     def _hear(self, text: str, severity: Severity, action: str) -> bool:

@@ -346,8 +346,10 @@ class ReviewController(Topic, QObject):
                 self._show_decisions()
             return
         before, keys = state.review.decisions.last, set(verdict.regions[""])
+        changed = self._session.changed_regions
         rows = [row for row, key in enumerate(state.queue.keys) if key in keys]
-        self._decide(lambda: state.decide(verdict), rows, go=False)
+        same = [row for row in rows if state.queue.keys[row] not in changed]
+        self._decide(lambda: state.decide(verdict, changed), same or rows, go=False)
         if (step := state.review.decisions.last) is not before:
             self._session.ask("decided", (verdict, Decided(steps={"": step})))
 

@@ -5,7 +5,7 @@ No Qt, no napari.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -73,7 +73,7 @@ class ReviewState:
         self.by_word = False
         self.problem = ""
         self._undecided_only = False
-        self._left_out = 0  # regions that the last decision did not reach
+        self.left_out = ""  # which regions the last decision did not reach, and why
         self._learned: Learned | None = None
         self._before: tuple[int, tuple[Suggestion, ...], float] | None = None
         self._numbers = [region.members or (region.id,) for region in results.regions]
@@ -311,10 +311,7 @@ class ReviewState:
         labels = {one.label for one in after if one is not None and one.label}
         label = f" as {labels.pop()}" if len(labels) == 1 else ""
         rest = " U takes all of them back." if many else ""
-        if self._left_out:
-            others = "have" if self._left_out > 1 else "has"
-            rest = f" {self._left_out:,} {others} no suggestion and stayed as before.{rest}"
-        return f"{who} {states.pop()}{label}.{rest}"
+        return f"{who} {states.pop()}{label}. {self.left_out}".rstrip() + rest
 
     # -- decisions ----------------------------------------------------------------------------
 
@@ -376,7 +373,7 @@ class ReviewState:
         if not decisions:
             raise InputError("None of the selected regions has a suggestion; press T to type one.")
         step = self._decide(decisions)
-        self._left_out = len(rows) - len(decisions)
+        self.left_out = _stayed(len(rows) - len(decisions), "no suggestion")
         return step
 
     def accept_typed(self, text: str, rows: Sequence[int] = ()) -> Step:
@@ -411,20 +408,28 @@ class ReviewState:
     def _decide(self, decisions: Sequence[Decision]) -> Step:
         return self._do(lambda: self.review.decide(*decisions))
 
-    def decide(self, verdict: Verdict) -> Step:
-        """Decide about several regions in one step, as the gallery does."""
-        best, seen = {}, verdict.seen.get("", {})
-        for key in set(verdict.regions[""]).intersection(self.queue.keys):
+    def decide(self, verdict: Verdict, changed: Collection[RegionKey] = ()) -> Step:
+        """Decide about several regions in one step, as the gallery does.
+
+        Those that are not as they were seen, or have ``changed`` since, stay as before.
+        """
+        best, seen, wanted = {}, verdict.seen.get("", {}), set(verdict.regions[""])
+        for key in wanted.intersection(self.queue.keys).difference(changed):
             row = self.queue.row(key)
             region = self.results.regions[row]
-            if seen.get(key, (region.bbox, region.area)) != (region.bbox, region.area):
-                raise InputError("Its regions have changed since; choose 'This image', or Reload.")
-            label = self.suggestion(row)
-            best[key] = next((one for one in self.top(row) if one.label == label), None)
+            if seen.get(key, (region.bbox, region.area)) == (region.bbox, region.area):
+                label = self.suggestion(row)
+                best[key] = next((one for one in self.top(row) if one.label == label), None)
+        if not best:
+            raise InputError("Its regions have changed since; choose 'This image', or Reload.")
         decisions = verdict.decisions(best)
         if not decisions:
             raise InputError("None of these regions has a suggestion; give them a word.")
-        return self._decide(decisions)
+        step = self._decide(decisions)
+        others = _stayed(len(wanted) - len(best), "changed since")
+        without = _stayed(len(best) - len(decisions), "no suggestion")
+        self.left_out = f"{others} {without}".strip()
+        return step
 
     def take_back(self, step: Step) -> Step:
         """Take back a step where nobody has decided again."""
@@ -451,7 +456,7 @@ class ReviewState:
         return self.queue.keys[self.row]
 
     def _do(self, act: Callable[[], Step], step: Step = ()) -> Step:
-        self.problem, self._left_out = "", 0
+        self.problem = self.left_out = ""
         try:
             step = act()
         except NotSavedError as error:
@@ -513,3 +518,7 @@ class ReviewState:
         from ...review.reporting import decision_records
 
         return decision_records(self.results, self.review.decisions)
+
+
+def _stayed(count: int, why: str) -> str:
+    return f"{count:,} {'have' if count > 1 else 'has'} {why} and stayed as before." * (count > 0)

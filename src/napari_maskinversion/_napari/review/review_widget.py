@@ -7,17 +7,10 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from qtpy.QtCore import QEvent, QSignalBlocker, QStringListModel, Qt, Signal
-from qtpy.QtWidgets import (
-    QCompleter,
-    QLabel,
-    QLineEdit,
-    QPushButton,
-    QSizePolicy,
-    QSpinBox,
-    QWidget,
-)
+from qtpy.QtWidgets import QCompleter, QLabel, QLineEdit, QPushButton, QSizePolicy, QWidget
 
 from ...results.settings import fields_of
+from ..widgets.controls import number_box
 from ..widgets.form import SettingsForm
 from ..widgets.keys import FIELD, pressed
 from ..widgets.progress import ProgressBar
@@ -85,7 +78,9 @@ class ReviewWidget(QWidget):
         self.buttons: dict[str, QPushButton] = {}
         self.label = QLineEdit()
         self._words = QStringListModel(self)
-        self.word, self.limit, self.accept_all = combo_box(name="Word"), QSpinBox(), QPushButton()
+        self.word, self.accept_all = combo_box(name="Word"), QPushButton()
+        tip, name = "with at least this confidence", "Lowest confidence"
+        self.limit = number_box(0, 100, _CONFIDENCE, tip, suffix=" %", name=name)
         self.form = SettingsForm(
             fields_of(model=ReviewOptions),
             options={
@@ -154,11 +149,6 @@ class ReviewWidget(QWidget):
 
     def _build_together(self) -> None:
         self.word.setToolTip("Accept this word for all undecided regions where it is suggested")
-        self.limit.setRange(0, 100)
-        self.limit.setValue(_CONFIDENCE)
-        self.limit.setSuffix(" %")
-        self.limit.setAccessibleName("Lowest confidence")
-        self.limit.setToolTip("with at least this confidence")
         self.accept_all.setToolTip("Accept them in one step; U takes all of them back")
         self._together = QWidget()
         stack(

@@ -12,13 +12,7 @@ from weakref import WeakSet
 
 from qtpy.QtCore import Signal
 from qtpy.QtGui import QFontMetrics, QTextCursor
-from qtpy.QtWidgets import (
-    QCheckBox,
-    QDoubleSpinBox,
-    QMenu,
-    QPlainTextEdit,
-    QWidget,
-)
+from qtpy.QtWidgets import QCheckBox, QMenu, QPlainTextEdit, QWidget
 
 from ...base.errors import InputError
 from ...language.labels.files import LabelFile
@@ -28,6 +22,7 @@ from ...language.labels.presets import TITLES, preset, unknown_words_note
 from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
 from ..session import Session, Topic
+from ..widgets.controls import number_box
 from ..widgets.form import decimals_of
 from ..widgets.sections import Note, button, debouncer, form, line, stack
 from ..workers.notify import refuse
@@ -121,15 +116,10 @@ class VocabularyWidget(Topic, QWidget):
         self.none.setToolTip(
             "Regions whose best word is less similar (cosine) become 'none of these'."
         )
-        self.threshold = QDoubleSpinBox()
-        self.threshold.setAccessibleName("Least similarity of a word")
-        self.threshold.setToolTip(
-            "Similarities differ between models: look at known regions first."
-        )
-        self.threshold.setRange(-1, 1)
-        self.threshold.setSingleStep(0.01)
+        tip = "Similarities differ between models: look at known regions first."
+        name = "Least similarity of a word"
+        self.threshold = number_box(-1, 1, 0.2, tip, step=0.01, name=name)
         self.threshold.setDecimals(3)
-        self.threshold.setValue(0.2)
         self.threshold.setEnabled(False)
         self.uncertainty = UncertaintyWidget()
         self._pause = debouncer(self, _PAUSE, self._count_in_worker)

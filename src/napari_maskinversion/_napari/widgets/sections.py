@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from qtpy.QtCore import (
     QAbstractItemModel,
     QItemSelectionModel,
     QObject,
+    QPoint,
     QSignalBlocker,
     QSize,
     Qt,
@@ -84,6 +85,7 @@ class Section(QCollapsible):
         self.layout().setSpacing(0)
         self.setContent(content)
         content.setMaximumHeight(0)
+        self._later = pause(self, 0, self._bring_into_view)  # once it is laid out
         self.toggled.connect(self._show_state)
         button.installEventFilter(self)
         if opened:
@@ -126,6 +128,17 @@ class Section(QCollapsible):
         if opened:
             # Free to grow; superqt fixes the height at opening.
             content.setMaximumHeight(16777215)
+            self._later.start()
+
+    def _bring_into_view(self) -> None:
+        """Scroll until the content is in view, or as much of it as there is room for."""
+        area: QWidget | None = self
+        while area is not None and not isinstance(area, QScrollArea):
+            area = area.parentWidget()
+        if area is not None and self.isVisible():
+            top = self.mapTo(area.widget(), QPoint(0, 0)).y()
+            area.ensureVisible(0, top + self.height(), 0, 0)
+            area.ensureVisible(0, top, 0, 0)
 
 
 def one_at_a_time(*sections: Section) -> QWidget:
@@ -306,10 +319,18 @@ def scrolled(*widgets: QWidget) -> QScrollArea:
     return area
 
 
-def combo_box(texts: Iterable[str] = (), *, name: str = "", tip: str = "") -> QComboBox:
-    """Make a combo box that may be narrower than its longest text."""
+def combo_box(
+    texts: Iterable[str] = (), *, name: str = "", tip: str = "", typed: bool = False
+) -> QComboBox:
+    """Make a combo box that may be narrower than its longest text; a mapping gives data to each.
+
+    With ``typed`` another text can be typed, too.
+    """
     box = ElidedCombo()
-    box.addItems(list(texts))
+    for text in texts:
+        box.addItem(text, texts[text] if isinstance(texts, Mapping) else None)
+    box.setEditable(typed)
+    box.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
     box.setAccessibleName(name)
     box.setToolTip(tip)
     box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)

@@ -176,7 +176,7 @@ class RealDomains(Dataset):
         file = self._images[key]
         picture = read_picture(file, self.name, key)
         if picture is None or not len(picture.boxes):
-            raise BadRecordError(f"{key}: {file} has no region of use.")
+            raise BadRecordError(f"{key}: {file.name} has no region of use.")
         rng = np.random.default_rng(list(key.encode()))
         chosen: list[int] = []
         for label in np.unique(picture.labels):

@@ -39,7 +39,7 @@ def read_weights(
         raise ModelError(str(error)) from None
     is_plain = path.suffix == ".safetensors"
     content = _read_safetensors(path) if is_plain else _read_torch(path, instead)
-    for key in ("state_dict", "model_state_dict"):
+    for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
     if not isinstance(content, Mapping):

@@ -48,6 +48,8 @@ with warnings.catch_warnings():
 
 Tokenizer = Callable[[list[str]], Tensor]
 
+# Architectures of SigLIP 2
+_FGCLIP: Final = {f"FG-CLIP2-{n}-16": f"ViT-{n}-16-SigLIP2-256" for n in ("B", "L", "SO400M")}
 _LENGTH: Final = 77  # tokens of a text if the configuration does not tell
 # Licence of the weights by the beginning of the tag; for others, see the page of the weights.
 _LICENSES = (
@@ -65,6 +67,11 @@ def architecture_config(architecture: str) -> dict[str, Any]:
     """Return open_clip's configuration of an architecture, as a copy."""
     if architecture in text_towers.ARCHITECTURES:
         return copy.deepcopy(text_towers.ARCHITECTURES[architecture])
+    if architecture in _FGCLIP:
+        twin = architecture_config(_FGCLIP[architecture])
+        # Its authors keep full stops; open_clip builds the tower of SigLIP 2 with the exact GELU.
+        twin["text_cfg"]["tokenizer_kwargs"] = {"clean": "lower"}
+        return {**twin, "tanh_gelu": True}
     config = factory.get_model_config(architecture) if ":" not in architecture else None
     if config is None:
         if elsewhere := elsewhere_called(architecture):
@@ -250,6 +257,7 @@ def build(
     arguments["vision_cfg"]["timm_model_pretrained"] = False  # the weights come from a file
     custom_text = arguments.pop("custom_text", False)
     arguments["quick_gelu"] = quick_gelu
+    tanh_gelu = arguments.pop("tanh_gelu", False)
     custom_text = custom_text or bool(arguments["text_cfg"].get("hf_model_name"))
     kind: type[nn.Module] = CustomTextCLIP if custom_text else CLIP
     if "multimodal_cfg" in arguments:
@@ -260,6 +268,9 @@ def build(
     except Exception as error:  # open_clip raises nearly anything on values that do not fit
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ModelError(f"{name} cannot be built, its sizes do not fit: {reason}.") from error
+    for gelu in cast("Any", module).visual.modules() if tanh_gelu else ():
+        if type(gelu) is nn.GELU:
+            gelu.approximate = "tanh"
     return module
 
 
@@ -300,10 +311,10 @@ def adapt_state(module: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor
     """Return `state` with the names in `module`; the text tower is nested in it or not."""
     if isinstance(module, CustomTextCLIP | CoCa) and "positional_embedding" in state:
         state = factory.convert_to_custom_text_state_dict(state)
-    scale = state.get("logit_scale")
-    wanted = cast("Tensor", module.logit_scale)
-    if scale is not None and scale.numel() == wanted.numel():
-        state = {**state, "logit_scale": scale.reshape(wanted.shape)}
+    for name in ("logit_scale", "logit_bias"):
+        value, wanted = state.get(name), getattr(module, name, None)
+        if value is not None and wanted is not None and value.numel() == wanted.numel():
+            state = {**state, name: value.reshape(wanted.shape)}
     return state
 
 

@@ -149,9 +149,7 @@ OFFLINE_PAGE: Final = (
 )
 
 
-def fetch(
-    name: str,
-) -> Path:
+def fetch(name: str) -> Path:
     """Make sure that all files of a model are on this machine; return the path of its weights.
 
     ``name`` is one that `get_spec` accepts; otherwise, and with its errors, it does as `download`.

@@ -58,7 +58,46 @@ _TIPS: Final = (
     (r"trunk\.layernorm\.", "trunk.norm."),
     (r"(trunk\.blocks\.\d+\.mlp)\.c_fc\.", r"\1.fc1."),
     (r"(trunk\.blocks\.\d+\.mlp)\.c_proj\.", r"\1.fc2."),
+    (r"\.mlp\.w12\.", ".mlp.fc1."),  # of g
+    (r"\.mlp\.w3\.", ".mlp.fc2."),
 )
+# The image tower of SigLIP 2 in transformers, whose positions and patches fit any shape
+_SIGLIP: Final = (
+    (r"^vision_model\.", "visual.trunk."),
+    (r"encoder\.layers\.", "blocks."),
+    (r"\.layer_norm([12])\.", r".norm\1."),
+    (r"\.self_attn\.out_proj\.", ".attn.proj."),
+    (r"\.self_attn\.", ".attn."),
+    (r"embeddings\.patch_embedding\.", "patch_embed.proj."),
+    (r"embeddings\.position_embedding\.weight$", "pos_embed"),
+    (r"trunk\.post_layernorm\.", "trunk.norm."),
+    (r"trunk\.head\.probe$", "trunk.attn_pool.latent"),
+    (r"trunk\.head\.attention\.in_proj_(weight|bias)$", r"trunk.attn_pool.in_proj.\1"),
+    (r"trunk\.head\.attention\.out_proj\.", "trunk.attn_pool.proj."),
+    (r"trunk\.head\.layernorm\.", "trunk.attn_pool.norm."),
+    (r"trunk\.head\.", "trunk.attn_pool."),
+)
+_SIGLIP_TEXT: Final = (
+    *_LAYERS,
+    (r"^text_model\.", "text."),
+    (r"embeddings\.position_embedding\.weight$", "positional_embedding"),
+    (r"^text\.head\.", "text.text_projection."),
+)
+# Of FG-CLIP 2: for boxes and long texts
+_NOT_READ: Final = r"dense_feature_head|longtext_head|boxtext_head|.*position_embedding_(res|ori)\."
+# MaskCLIP++: EVA's image tower, its text tower, and what weighs masks and classes in training
+_MASKCLIPPP: Final = (
+    (r"^visual_encoder\.proxy\.", "visual.trunk."),
+    (r"^text_encoder\.proxy\.", "text."),
+    (r"^text_encoder\.logit_scale$", "logit_scale"),
+    (r"\.attn\.([qv])_bias$", r".attn.\1_proj.bias"),
+    (r"\.inner_attn_ln\.", ".norm."),
+    (r"\.ffn_ln\.", ".norm."),
+    (r"\.mlp\.w1\.", ".mlp.fc1_g."),
+    (r"\.mlp\.w2\.", ".mlp.fc1_x."),
+    (r"\.mlp\.w3\.", ".mlp.fc2."),
+)
+_TRAINING: Final = r"psm\.|criterion\.|visual_encoder\.mask_logit_scale$"
 
 
 def translated(state: State) -> State:
@@ -72,7 +111,15 @@ def translated(state: State) -> State:
         state = _of_tips(state)
     elif "positional_embedding_res" in state:
         state = _of_longclip(state)
+    elif "vision_model.head.probe" in state:
+        state = _of_siglip(state)
+    elif "visual_encoder.proxy.cls_token" in state:
+        state = _renamed(_without(state, _TRAINING), _MASKCLIPPP)
     return state
+
+
+def _without(state: State, names: str) -> State:
+    return {key: value for key, value in state.items() if not re.match(names, key)}
 
 
 def _renamed(state: State, names: tuple[tuple[str, str], ...]) -> State:
@@ -106,6 +153,26 @@ def _of_tips(state: State) -> State:
     state.pop(f"{trunk}mask_token", None)
     temperature = float(state.pop("temperature", torch.tensor(_TEMPERATURE)))
     return {**state, "logit_scale": torch.tensor(-math.log(temperature))}
+
+
+def _of_siglip(state: State) -> State:
+    """SigLIP 2 and FG-CLIP 2, whose linear layer of patches (y, x, colour) is a convolution."""
+    state = _without(state, _NOT_READ)
+    image = {key: value for key, value in state.items() if key.startswith("vision_model.")}
+    texts = {key: value for key, value in state.items() if key not in image}
+    image = _joined(_renamed(image, _SIGLIP), "qkv.")
+    trunk = "visual.trunk."
+    patches = image[f"{trunk}patch_embed.proj.weight"]
+    if patches.ndim == 2:
+        side = math.isqrt(patches.shape[1] // 3)
+        patches = patches.reshape(-1, side, side, 3).permute(0, 3, 1, 2)
+        image[f"{trunk}patch_embed.proj.weight"] = patches.contiguous()
+    image[f"{trunk}pos_embed"] = image[f"{trunk}pos_embed"][None]
+    for kind in ("weight", "bias"):
+        query, *others = image.pop(f"{trunk}attn_pool.in_proj.{kind}").chunk(3)
+        image[f"{trunk}attn_pool.q.{kind}"] = query
+        image[f"{trunk}attn_pool.kv.{kind}"] = torch.cat(others)
+    return {**image, **_joined(_renamed(texts, _SIGLIP_TEXT), "in_proj_")}
 
 
 def _of_longclip(state: State) -> State:

@@ -34,11 +34,17 @@ ARCHITECTURES: Final[Mapping[str, dict[str, Any]]] = {
             "context_length": 64,
             "vocab_size": 32000,
             "width": width,
-            "heads": width // 64,
-            "layers": 12,
+            "heads": heads,
+            "layers": layers,
+            "hidden": hidden,
         },
     }
-    for letter, size, width in (("B", "base", 768), ("L", "large", 1024))
+    for letter, size, width, heads, layers, hidden in (
+        ("B", "base", 768, 12, 12, 3072),
+        ("L", "large", 1024, 16, 12, 4096),
+        ("SO", "so400m", 1152, 16, 27, 4304),
+        ("G", "giant", 1536, 24, 12, 6144),
+    )
 }
 BERT: Final = "microsoft/BiomedNLP-"
 BERT_SIZES: dict[str, int] = {}  # of BERT-base, which transformers has as its defaults
@@ -51,13 +57,21 @@ class MeanPooledText(nn.Module):
     """
 
     def __init__(
-        self, width: int, heads: int, layers: int, vocab_size: int, context_length: int
+        self,
+        width: int,
+        heads: int,
+        layers: int,
+        hidden: int,
+        vocab_size: int,
+        context_length: int,
     ) -> None:
         super().__init__()
         self.width, self.heads = width, heads
         self.vocab_size, self.context_length = vocab_size, context_length
         self.token_embedding = nn.Embedding(vocab_size, width)
-        self.transformer = Transformer(width, layers, heads, act_layer=nn.ReLU)
+        self.transformer = Transformer(
+            width, layers, heads, mlp_ratio=hidden / width, act_layer=nn.ReLU
+        )
         self.ln_final = nn.LayerNorm(width)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -98,7 +112,7 @@ def _bert(text: Mapping[str, Any], embed_dim: int) -> nn.Module:
 
 
 def _tips(text: Mapping[str, Any], embed_dim: int) -> nn.Module:
-    names = ("width", "heads", "layers", "vocab_size", "context_length")
+    names = ("width", "heads", "layers", "hidden", "vocab_size", "context_length")
     return MeanPooledText(**{name: text[name] for name in names})
 
 

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
-from ...base.validation import without_hidden
-from ..labels.label import check_templates
 from ..labels.vocabulary import NONE_OF_THESE
+from .query import embed_query
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -120,25 +119,6 @@ class RegionMatch:
     margin: float  # Similarity minus that of the next region; NaN for the last one
 
 
-def check_expression(expression: str, templates: Sequence[str] = ("{}",)) -> None:
-    """Refuse an invalid expression before a model is loaded."""
-    if not without_hidden(expression).strip():
-        raise InputError(
-            "The expression is blank; describe the region, for example: the dog on the left."
-        )
-    check_templates(templates)
-
-
-def embed_expression(
-    model: Backbone, expression: str, templates: Sequence[str] = ("{}",)
-) -> FloatArray:
-    """Embed an expression: the normalised mean over templates, shape (e,), float32."""
-    check_expression(expression, templates)
-    words = " ".join(expression.split())
-    mean = model.encode_text([template.replace("{}", words) for template in templates]).mean(axis=0)
-    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), dtype=np.float32)
-
-
 def find(
     model: Backbone,
     unit_embeddings: FloatArray,
@@ -149,7 +129,7 @@ def find(
 
     Shapes: unit_embeddings (regions, e), float32.
     """
-    words = embed_expression(model, expression, templates)
+    words = embed_query(model, expression, templates)
     if unit_embeddings.ndim != 2 or unit_embeddings.shape[1] != len(words):
         raise InputError(
             f"{model.name} needs embeddings of shape (regions, {len(words)}); got "

@@ -179,9 +179,7 @@ def on_disk(words: str | None = None) -> Path | None:
     return next((spec.path for spec in _TABLE if spec.is_on_disk), None)
 
 
-def fetch_checkpoint(
-    spec: CheckpointSpec,
-) -> Path:
+def fetch_checkpoint(spec: CheckpointSpec) -> Path:
     """Make sure that a published checkpoint is on this machine and intact; return its path."""
     return download(
         Download(

@@ -34,7 +34,6 @@ _ADVICE: Final = "They say what an object is not; add a positive point or a box 
 class AutomaticConfig(FrozenModel):
     """How everything in an image is searched for."""
 
-    # Points of the grid along each side
     points_per_side: int = Field(
         default=32,
         title="Points a side",
@@ -43,7 +42,6 @@ class AutomaticConfig(FrozenModel):
         ge=1,
         json_schema_extra={"ui_max": 256},
     )
-    # Masks with a lower score are dropped
     score: float = Field(
         default=0.88,
         title="Score from",
@@ -52,7 +50,6 @@ class AutomaticConfig(FrozenModel):
         le=1,
         json_schema_extra={"cli": "min-score"},
     )
-    # Masks whose IoU with themselves at another threshold is lower are dropped
     stability: float = Field(
         default=0.95,
         title="Stability from",
@@ -62,7 +59,6 @@ class AutomaticConfig(FrozenModel):
         le=1,
         json_schema_extra={"cli": "min-stability"},
     )
-    # Masks whose box overlaps that of a better mask more than this (IoU) are dropped
     overlap: float = Field(
         default=0.7,
         title="Overlap to",
@@ -71,7 +67,6 @@ class AutomaticConfig(FrozenModel):
         le=1,
         json_schema_extra={"cli": "max-overlap"},
     )
-    # Masks with fewer pixels of the plane are dropped
     min_area: int = Field(
         default=0,
         title="Area from",
@@ -79,7 +74,6 @@ class AutomaticConfig(FrozenModel):
         ge=0,
         json_schema_extra={"unit": "px", "ui_max": 1_000_000_000},
     )
-    # A large image is looked at as a whole only, not in overlapping parts, too
     whole: bool = Field(
         default=False,
         title="Whole image only",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,7 @@ class Concepts:
     tokenizer: Any
     name: str
 
-    def asked(self, words: str | None) -> Asked:
+    def asked(self, words: Sequence[str] | None) -> Asked:
         """Return what proposes regions that are what the words say."""
         if words is None:
             raise ConfigError("SAM 3 takes words, not an example; choose SAM 1 or SAM 2, or none.")
@@ -47,7 +48,7 @@ class Asked:
     """SAM 3 with words, in the place of a `Segmenter` that proposes regions."""
 
     concepts: Concepts
-    words: str
+    words: Sequence[str]
 
     @property
     def name(self) -> str:
@@ -67,11 +68,14 @@ class Asked:
 
     @computing()
     def segment_everything(self, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
-        """Find everything in a plane that is what the words say."""
+        """Find everything in a plane that is what one of the words says."""
         source.check()
+        return [one for words in self.words for one in self._found(words, source, config)]
+
+    def _found(self, words: str, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
         model = self.concepts.model
         tokens = self.concepts.tokenizer(
-            self.words,
+            words,
             padding="max_length",
             max_length=_LENGTH,
             truncation=True,
@@ -79,10 +83,10 @@ class Asked:
         ).to(model.device)
         with forward_only(model.device):
             text = model.get_text_features(**tokens, return_dict=True)
-        look = partial(self._look, text, tokens["attention_mask"])
+        look = partial(self._look, words, text, tokens["attention_mask"])
         return each_once(source, self.side, look, whole=config.whole)
 
-    def _look(self, text: Any, mask: Any, source: PlaneSource) -> list[Segmented]:
+    def _look(self, words: str, text: Any, mask: Any, source: PlaneSource) -> list[Segmented]:
         model = self.concepts.model
         view = resize_for_sam(source, self.side, square=True)
         pixels = torch.from_numpy(view.pixels.copy()).to(model.device)
@@ -102,7 +106,7 @@ class Asked:
         for row in torch.nonzero(scores > _SCORE).flatten().tolist():
             logits = answer.pred_masks[0, row].float().cpu().numpy()
             candidate = crop_map(float(scores[row]), logits, [(view.plane, view.plane)])
-            one = Segmented(id=0, text=self.words, candidates=(candidate,), shape=view.plane)
+            one = Segmented(id=0, text=words, candidates=(candidate,), shape=view.plane)
             regions.append(one)
         return regions
 

@@ -103,7 +103,7 @@ class _Query(NamedTuple):
 class Segmenter:
     """A SAM model, with a cache of image embeddings."""
 
-    words = ""  # that it was asked
+    words: Sequence[str] = ()  # that it was asked
 
     def __init__(self, network: Network, name: str) -> None:
         self.network = network
@@ -123,7 +123,7 @@ class Segmenter:
         """Pixels along the longer side of the model's input."""
         return self.network.side
 
-    def asked(self, words: str | None) -> Segmenter:
+    def asked(self, words: Sequence[str] | None) -> Segmenter:
         """Return what proposes regions: it does not depend on words."""
         return self
 
