@@ -127,13 +127,13 @@ class _Step:
         if kind not in _tried:
             state = [getattr(self.descent, name) for name in _STATE]
             before = [tensor.clone() for tensor in state]
-            found = []
+            outcomes = []
             for work in (graph.repeat, self._work):
                 work()
-                found.append([tensor.clone() for tensor in state])
+                outcomes.append([tensor.clone() for tensor in state])
                 for tensor, old in zip(state, before, strict=True):
                     tensor.copy_(old)
-            for one, other in zip(*found, strict=True):
+            for one, other in zip(*outcomes, strict=True):
                 if not (one - other).norm() <= _LIKE * other.norm():
                     raise ArithmeticError("a recorded step and a plain one disagree")
             _tried.add(kind)

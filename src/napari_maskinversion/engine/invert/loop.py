@@ -284,7 +284,8 @@ def descend(
             tell(state())
         if descent.step == steps:
             return
-        descent.update()
+        descent.advance()
+        descent.adam()
 
 
 @torch.no_grad()
