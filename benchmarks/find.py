@@ -28,7 +28,7 @@ from napari_maskinversion.demo_model.domains import NAMES, data_folder, files_of
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.ranking.query import embed_expression
 from napari_maskinversion.pipeline.finding import _covers, propose
-from napari_maskinversion.pipeline.run import run
+from napari_maskinversion.pipeline.run import PlaneTask, run_planes
 from napari_maskinversion.results.settings import RunSettings
 
 Truth = list[tuple[str, Region]]
@@ -114,7 +114,8 @@ def measure(kind: str, part: str, count: int, model: Any) -> list[dict[str, Any]
         candidates = propose(model, ArrayPlane(pixels), RunSettings())
         proposing = time.perf_counter() - begun
         squares = grid(pixels.shape[:2])
-        crops = run(model, pixels, squares, None, RunSettings(method="crop")).embeddings
+        tasks = [PlaneTask(source=ArrayPlane(pixels), regions=squares)]
+        crops = run_planes(model, tasks, None, RunSettings(method="crop")).embeddings
         gridding = time.perf_counter() - begun - proposing
         for word in words.tolist():
             objects = [region for own, region in truth if own == word]

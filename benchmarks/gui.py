@@ -29,6 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,8 @@ def worker_ratio(widget: Any, pairs: int) -> dict[str, object]:
     without: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         asked = Path(folder) / "request.pickle"
-        asked.write_bytes(pickle.dumps(widget.run_controller.request()))
+        # Layers cannot be pickled, not even references to them.
+        asked.write_bytes(pickle.dumps(replace(widget.run_controller.request(), snapshot=None)))
         for _ in range(pairs):
             with_worker.append(press_run(widget))
             settle(ready(widget), 1.0)

@@ -88,7 +88,7 @@ def work_through(folder: Path, count: int, pause: float) -> dict[str, Any]:
     hands, session = Hands(viewer, panel), panel.session
     hands.rest(2)
     viewer.window._qt_window.activateWindow()
-    panel.open_images([folder])  # dropped on the panel
+    panel.session.ask("open images", [folder])  # dropped on the panel
     hands.wait(lambda: panel.images.shown is not None)
     panel.vocabulary.text.setPlainText(WORDS)
     hands.rest(1)
@@ -108,7 +108,7 @@ def work_through(folder: Path, count: int, pause: float) -> dict[str, Any]:
         if number == count - 1:
             break
         state, name = panel.review.state, session.project.current
-        prepared.append(bool(panel.images._ready))
+        prepared.append(bool(panel.images.ahead._kept))
         keys, clock, thread = hands.keys, time.monotonic(), time.thread_time()
         hands.press("Return", ctrl=True)  # Next image
         hands.wait(lambda before=name: session.project.current != before)

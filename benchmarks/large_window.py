@@ -123,7 +123,9 @@ def work_through(folder: Path) -> dict[str, Any]:
     hands.rest(1)
     panel.vocabulary.text.setPlainText("field\nhouse")
     report["open_folder"] = pulse.measure(
-        hands, lambda: panel.open_images([folder]), lambda: panel.images.shown is not None
+        hands,
+        lambda: panel.session.ask("open images", [folder]),
+        lambda: panel.images.shown is not None,
     )
     report["regions_from_file"] = pulse.measure(
         hands,

@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--width", type=int, default=512)
     chosen = parser.parse_args()
-    real = real_embeddings(REAL)
+    real = real_embeddings(REAL)[:REAL]
     for count in ["real", *chosen.counts]:
         print(f"{count} regions: adding, searching", flush=True)
         folder = Path(tempfile.mkdtemp())

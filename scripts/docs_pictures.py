@@ -434,7 +434,7 @@ def images(window: Window, folder: Path) -> None:
             skimage.io.imsave(file, np.ascontiguousarray(pixels[flip]), check_contrast=False)
     window.truth = scene.truth
     panel.vocabulary.text.setPlainText("red blood cell\nwhite blood cell\nplatelet")
-    panel.open_images([place])
+    panel.session.ask("open images", [place])
     window.wait(lambda: panel.images.shown is not None)
     panel.images.part.suggest.click()
     window.rest()

@@ -7,6 +7,9 @@ import skimage.io
 
 from napari_maskinversion import load_model
 from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.images.channels import as_source
+from napari_maskinversion.pipeline.run import PlaneTask, run_planes
+from napari_maskinversion.results.settings import RunSettings
 
 from .device import DEVICE
 
@@ -45,3 +48,17 @@ def write_scene(folder, count=5):
 
 def regions(count=5, **size):
     return Regions.from_labels(label_image(count, **size))
+
+
+def settings_of(settings=None, **changes):
+    """Return settings with changes; without `RunSettings` the model sees whole planes."""
+    if not isinstance(settings, RunSettings):
+        changes = {"window": "whole"} | {k: v for k, v in changes.items() if v is not None}
+    return RunSettings.of(settings, **changes)
+
+
+def run(model, image, regions, vocabulary, settings=None, *, units=None, bank=None, **changes):
+    """Run the regions of one image; see `run_planes`."""
+    tasks = [PlaneTask(source=as_source(image), regions=regions)]
+    settings = settings_of(settings, **changes)
+    return run_planes(model, tasks, vocabulary, settings, units=units, bank=bank)

@@ -22,8 +22,8 @@ from qtpy.QtCore import QEvent, QThreadPool
 from qtpy.QtWidgets import QApplication, QDockWidget
 from skimage.io import imsave
 
-from napari_maskinversion._napari import session
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.session import session
 from napari_maskinversion._napari.workers import notify
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import preload_torch
@@ -31,6 +31,7 @@ from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.language.ranking.uncertainty import Calibration
+from napari_maskinversion.pipeline import progress
 from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.results.export.catalogue import FORMATS
 from napari_maskinversion.results.results import Results
@@ -281,7 +282,7 @@ class SlowRun:
         try:
             for layer in range(4):
                 self._pause("encoding")
-                tell(pipeline.Progress(stage="encoding", done=0, total=total, step=layer, steps=4))
+                tell(progress.Progress(stage="encoding", done=0, total=total, step=layer, steps=4))
             for start in range(0, total, chunk_size):
                 if self.error is not None and len(results) >= self.fail_after_chunks * chunk_size:
                     raise self.error
@@ -289,7 +290,7 @@ class SlowRun:
                 for step in range(self.steps):
                     self._pause("inverting")
                     tell(
-                        pipeline.Progress(
+                        progress.Progress(
                             stage="inverting",
                             done=start,
                             total=total,
@@ -307,7 +308,7 @@ class SlowRun:
                     for place, (task, region) in enumerate(chunk)
                 )
                 results = results.extended(made)
-                tell(pipeline.RegionChunk(made, results))
+                tell(progress.RegionChunk(made, results))
             return results
         finally:
             self.closed.set()

@@ -11,8 +11,7 @@ from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.base.units import Georeference, Units, short_unit
 from napari_maskinversion.images.opening import open_image, stack_of
 from napari_maskinversion.images.windows import WindowConfig
-from napari_maskinversion.pipeline.run import run
-from tests.scenes import demo_model, picture
+from tests.scenes import demo_model, picture, run
 
 
 def written(path, pixels=None, **how):

@@ -10,13 +10,12 @@ import skimage.io
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.identity import RegionKey, identify_all, identify_image
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.columns import columns_in
 from napari_maskinversion.results.export.bundle import Bundle, compress_masks
 from napari_maskinversion.results.export.catalogue import FORMATS, check_formats, write_results
 from napari_maskinversion.review.review import Review
-from tests.scenes import demo_model, picture, regions, write_scene
+from tests.scenes import demo_model, picture, regions, run, write_scene
 
 
 @pytest.fixture(scope="module")

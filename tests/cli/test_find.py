@@ -12,9 +12,9 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.cli import find
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline import finding
-from napari_maskinversion.regions.sam import prompts
+from napari_maskinversion.regions.sam import prompts, sam3
 from napari_maskinversion.results.export.archive import open_archive
-from tests.regions.sam.tiny import SIDE, save_tiny
+from tests.regions.sam.tiny import SIDE, save_sam3, save_tiny
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +154,12 @@ def test_a_search_with_sam_stops_and_writes_nothing(call, files, tmp_path, sam, 
     monkeypatch.setattr(find, "_show", stop)
     call("find", files / "frog.png", "frog", "--checkpoint", sam, "--out", tmp_path / "found")
     assert not list(tmp_path.glob("found/*"))
+    # SAM 3 is asked for the words that are wanted.
+    monkeypatch.setattr(find, "_show", lambda bar, news: None)
+    monkeypatch.setattr(sam3, "_SCORE", 2.0)
+    save_sam3(tmp_path / "sam3")
+    three = ("find", files / "frog.png", "frog, not a cow", "--checkpoint", tmp_path / "sam3")
+    assert "sam3 finds no 'frog' in the image." in call(*three)[2]
     sam.write_bytes(sam.read_bytes()[:999])
     code, _, told = call("find", files / "frog.png", "frog", "--checkpoint", sam)
     assert code == 2

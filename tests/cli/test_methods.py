@@ -18,13 +18,14 @@ from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline.estimate import estimate
 from napari_maskinversion.pipeline.explaining import in_words
 from napari_maskinversion.pipeline.live import LiveRun
-from napari_maskinversion.pipeline.run import PlaneTask, Progress, RegionChunk, run
+from napari_maskinversion.pipeline.progress import Progress, RegionChunk
+from napari_maskinversion.pipeline.run import PlaneTask
 from napari_maskinversion.pipeline.timings import Speed
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import write_results
 from napari_maskinversion.review.exemplars import Exemplars, Learner
 from tests.listeners import collect
-from tests.scenes import demo_model, picture, regions
+from tests.scenes import demo_model, picture, regions, run, settings_of
 
 from .conftest import refusal
 
@@ -144,7 +145,7 @@ def test_embeddings_of_two_methods_are_not_compared():
 
 
 def test_live_results_keep_their_method():
-    live = LiveRun(demo_model(), QUICK, method="crop")
+    live = LiveRun(demo_model(), settings_of(QUICK, method="crop"))
     tasks = [PlaneTask(source=ArrayPlane(picture()), regions=regions(5))]
     first = live.update(tasks, WORDS)
     assert first.info.method.name == "crop"

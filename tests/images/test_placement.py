@@ -5,8 +5,7 @@ import numpy as np
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.images.windows import WindowConfig
-from napari_maskinversion.pipeline.run import run
-from tests.scenes import demo_model, picture
+from tests.scenes import demo_model, picture, run
 
 
 def test_the_heatmap_of_a_small_region_lies_on_it():

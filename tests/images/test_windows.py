@@ -10,9 +10,8 @@ from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.images.plane_source import ArrayPlane, Level, read_reduced
 from napari_maskinversion.images.windows import WindowConfig, plan_windows, regions_in
-from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.results import PlacedHeatmap, paste
-from tests.scenes import demo_model, picture
+from tests.scenes import demo_model, picture, run
 
 PLANE = (3000, 4001)
 LEVELS = [Level(PLANE), Level((1500, 2001), (2, 4001 / 2001)), Level((750, 1001), (4, 4001 / 1001))]

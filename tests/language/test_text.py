@@ -31,7 +31,7 @@ WORDS = Vocabulary(("apple", "car"), ("a {}.", "a photo of a {}."))
 
 
 def test_a_label_is_the_unit_mean_over_its_prompts(model):
-    embeddings = embed_vocabulary(model, WORDS, cache=False)
+    embeddings = embed_vocabulary(model, WORDS)
     parts = model.encode_text(["a car.", "a photo of a car."])
     mean = parts.mean(0)
     np.testing.assert_allclose(embeddings[1], mean / np.linalg.norm(mean), atol=1e-6)
@@ -101,8 +101,10 @@ def test_progress_counts_labels_from_nothing_to_all(model):
     assert collect(lambda: embed_vocabulary(model, MANY))[0] == []
 
 
-def test_what_was_embedded_before_a_stop_is_kept(model, asked):
-    expected = embed_vocabulary(model, MANY, cache=False)
+def test_what_was_embedded_before_a_stop_is_kept(model, asked, monkeypatch, tmp_path):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("NAPARI_MASKINVERSION_CACHE", str(tmp_path))
+        expected = embed_vocabulary(model, MANY)
     asked.clear()
 
     def stop(news):

@@ -523,3 +523,6 @@ def test_a_large_library_is_added_to_as_fast_as_a_small_one(library, monkeypatch
     regions = tuple(replace(first, id=number, raw_embedding=row) for number, row in rows)
     library.add(replace(one, results=replace(one.results, regions=regions), masks={}))
     assert cost(6) < 2 * before
+    steps.clear()
+    assert len(library.search(like=[vectors(1)[0]], label="dust")) == 1
+    assert len(steps) < 100  # not all rows

@@ -14,10 +14,10 @@ from napari_maskinversion.language.captions.caption_files import Captions
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import captions as captioning
 from napari_maskinversion.pipeline.captions import add_captions
-from napari_maskinversion.pipeline.run import RegionChunk, run
+from napari_maskinversion.pipeline.run import RegionChunk
 from napari_maskinversion.results.export import catalogue
 from tests.listeners import collect
-from tests.scenes import demo_model, picture, regions
+from tests.scenes import demo_model, picture, regions, run
 
 TEXTS = ("a red apple", "a car, parked", "a house", "ein Fisch", "keys", "a bus", "two birds")
 QUICK = InversionConfig(steps=2)

@@ -25,7 +25,7 @@ from napari_maskinversion.pipeline.run import PlaneTask, run_planes
 from napari_maskinversion.pipeline.timings import forget, remember
 from napari_maskinversion.pipeline.window_runner import WindowRunner
 from napari_maskinversion.results.settings import RunSettings
-from tests.scenes import demo_model, picture
+from tests.scenes import demo_model, picture, settings_of
 
 
 class Unreadable:
@@ -140,7 +140,7 @@ def test_the_windows_are_those_that_the_run_then_has():
     }
     before = estimate(tasks, **asked)
     assert before.seconds is None
-    results = run_planes(model, tasks, None, config, window=window)
+    results = run_planes(model, tasks, None, settings_of(config, window=window))
     assert len(results.windows) == before.windows
     # And the next estimate knows how long that took.
     assert estimate(tasks, **asked).seconds > 0

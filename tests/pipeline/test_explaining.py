@@ -25,12 +25,11 @@ from napari_maskinversion.pipeline.explaining import (
     stretched,
     window_of,
 )
-from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.region_result import WindowRecord
 from tests import scenes
 from tests.engine.towers import image, inverter, tower
 from tests.listeners import collect
-from tests.scenes import picture
+from tests.scenes import picture, run
 
 demo_model = partial(scenes.demo_model, "cpu")  # which says where it is, or pretends
 

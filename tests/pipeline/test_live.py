@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.identity import identify_all
 from napari_maskinversion.base.progress import listening
@@ -18,10 +17,10 @@ from napari_maskinversion.pipeline import run
 from napari_maskinversion.pipeline.live import LiveRun
 from napari_maskinversion.pipeline.run import PlaneTask, RegionChunk, run_planes
 from napari_maskinversion.results.results import Results
-from tests.scenes import demo_model, label_image, picture
+from tests.scenes import demo_model, label_image, picture, settings_of
 
 WORDS = Vocabulary(("apple", "car", "house"))
-QUICK = InversionConfig(steps=2)
+QUICK = settings_of(steps=2)
 IMAGE = ArrayPlane(picture())
 
 
@@ -124,7 +123,7 @@ def test_other_words_re_rank_without_inverting(live, counted):
 
 
 def test_an_update_that_is_stopped_keeps_what_it_finished(counted):
-    live = LiveRun(demo_model(), QUICK, chunk_size=2)
+    live = LiveRun(demo_model(), QUICK.changed({"chunk_size": 2}))
 
     def stop(news):
         if live.inverted >= 2 and not isinstance(news, RegionChunk):
@@ -149,7 +148,7 @@ def test_a_small_region_gets_its_window_encoded_and_the_others_stay(counted):
         task = PlaneTask(source=big, regions=Regions.from_labels(values))
         return live.update([task], WORDS)
 
-    live = LiveRun(demo_model(), QUICK, window=WindowConfig(mode="auto"))
+    live = LiveRun(demo_model(), QUICK.changed({"window": WindowConfig(mode="auto")}))
     before = update(labels)
     assert [region.window.whole for region in before.regions] == [True, False]
     assert counted["encoded"] == 2

@@ -10,11 +10,10 @@ from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.learning.classifier import Classifier
 from napari_maskinversion.learning.features import features_of, names_of
 from napari_maskinversion.pipeline.reranking import rerank
-from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.bundle import Bundle
 from napari_maskinversion.results.export.catalogue import FORMATS
-from tests.scenes import demo_model, picture, regions
+from tests.scenes import demo_model, picture, regions, run
 
 WORDS = Vocabulary(("apple", "car"))
 QUICK = InversionConfig(steps=1)

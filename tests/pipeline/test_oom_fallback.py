@@ -22,12 +22,12 @@ from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.text import embed_vocabulary
 from napari_maskinversion.pipeline import window_runner
-from napari_maskinversion.pipeline.run import RegionChunk, run
+from napari_maskinversion.pipeline.run import RegionChunk
 from napari_maskinversion.pipeline.window_runner import window_attempts
 from tests import scenes
 from tests.engine.tiny import tiny_clip
 from tests.listeners import at
-from tests.scenes import picture, regions, write_scene
+from tests.scenes import picture, regions, run, write_scene
 
 demo_model = partial(scenes.demo_model, "cpu")  # which says where it is, or pretends
 WORDS = Vocabulary(("apple", "car", "house"))
@@ -318,8 +318,10 @@ def few_sentences(monkeypatch):
     return install
 
 
-def test_labels_that_do_not_fit_are_embedded_a_few_at_a_time(few_sentences):
-    expected = embed_vocabulary(demo_model(), MANY, cache=False)
+def test_labels_that_do_not_fit_are_embedded_a_few_at_a_time(few_sentences, monkeypatch, tmp_path):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("NAPARI_MASKINVERSION_CACHE", str(tmp_path))
+        expected = embed_vocabulary(demo_model(), MANY)
     few_sentences(lambda model, texts: len(texts) > 5, torch.OutOfMemoryError("full"))
     notes, chunks, results = follow(demo_model(), picture(), regions(2), MANY, QUICK)
     assert notes == ["Not enough memory for labels: 2 sentences at once"]

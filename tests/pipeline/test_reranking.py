@@ -8,22 +8,21 @@ import pytest
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline import run
 from napari_maskinversion.pipeline.reranking import rerank
 from napari_maskinversion.results.results import Results
-from tests.scenes import demo_model, picture, regions
+from tests.scenes import demo_model, picture, regions, run
 
 WORDS, OTHERS = Vocabulary(("apple", "car")), Vocabulary(("fish", "house", "car"))
 
 
 @pytest.fixture(scope="module")
 def results():
-    return run.run(demo_model(), picture(), regions(2), WORDS, InversionConfig(steps=1))
+    return run(demo_model(), picture(), regions(2), WORDS, InversionConfig(steps=1))
 
 
 def test_other_words_rank_as_a_run_with_them_does(results):
     after = rerank(demo_model(), results, OTHERS)
-    again = run.run(demo_model(), picture(), regions(2), OTHERS, InversionConfig(steps=1))
+    again = run(demo_model(), picture(), regions(2), OTHERS, InversionConfig(steps=1))
     assert after.info.vocabulary == OTHERS
     for one, other in zip(after.regions, again.regions, strict=True):
         assert one.ranking.labels == other.ranking.labels

@@ -18,17 +18,12 @@ from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
 from napari_maskinversion.pipeline.estimate import estimate
-from napari_maskinversion.pipeline.run import (
-    PlaneTask,
-    Progress,
-    RegionChunk,
-    run,
-    run_planes,
-)
+from napari_maskinversion.pipeline.progress import Progress, RegionChunk
+from napari_maskinversion.pipeline.run import PlaneTask, run_planes
 from napari_maskinversion.results.settings import RunSettings
 from tests.device import DEVICE
 from tests.listeners import collect
-from tests.scenes import demo_model, label_image, picture, regions
+from tests.scenes import demo_model, label_image, picture, regions, run, settings_of
 
 WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
 QUICK = InversionConfig(steps=2)
@@ -181,7 +176,7 @@ def test_a_finished_plane_forgets_the_tiles_it_kept(all_known):
         PlaneTask(source=Plane(name), regions=regions(1), position=(("z", z),))
         for z, name in enumerate("ab")
     ]
-    run_planes(demo_model(), tasks, None, InversionConfig(steps=1))
+    run_planes(demo_model(), tasks, None, settings_of(steps=1))
     assert said == ["read a", "forget a", "read b"]
 
 
@@ -221,7 +216,7 @@ def test_what_is_flagged_is_said_with_its_reason_and_the_limits_are_the_callers(
     results = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
     for region, status in zip(results.regions, results.to_frame()["status"], strict=True):
         assert status == f"does not fit: low overlap {region.iou:.2f}"
-    assert results.info.unsure == strict
+    assert results.info.settings.unsure == strict
     lax = results.with_limits(UncertaintyConfig(overlap=0, margin=0, tokens=0))
     assert set(lax.to_frame()["status"]) == {"ok"}
     assert lax.to_frame()["entropy"].between(0, math.log(6)).all()

@@ -10,8 +10,7 @@ from napari_maskinversion.images.plane_source import Level
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.images.windows import WindowConfig
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline.run import run
-from tests.scenes import demo_model
+from tests.scenes import demo_model, run
 
 SIDE = 20_000
 THING = 40

@@ -219,9 +219,9 @@ def atomic_path(path: Path, *, durable: bool = False) -> Generator[Path, None, N
         raise InputError(_failed(path, error)) from error
 
 
-def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     """Write a file completely or not at all; raises OSError."""
-    with replacing(path, durable=durable) as part:
+    with replacing(path) as part:
         part.write_bytes(content)
 
 

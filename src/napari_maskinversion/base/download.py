@@ -28,6 +28,7 @@ from .errors import InputError, ModelError, OfflineError
 from .locks import Lock
 from .progress import BYTES, tick
 from .reading import read_json, validated
+from .wording import one_line
 
 _log = logging.getLogger(__name__)
 
@@ -157,7 +158,7 @@ def _complete(name: str, file: RemoteFile, part: Path) -> None:
         try:
             _append(file, part, done)
         except requests.HTTPError as error:
-            raise ModelError(f"The server refuses {name}: {one_line(error)}") from error
+            raise ModelError(f"The server refuses {name}: {one_line(error)[:200]}") from error
         except requests.RequestException as error:
             _log.info("attempt %d to download %s failed: %s", attempt, file.url, error)
             time.sleep(0.2 * attempt)
@@ -192,11 +193,6 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def one_line(error: Exception) -> str:
-    """Return the message of an error, short and without line breaks."""
-    return " ".join(str(error).split())[:200]
 
 
 def size_text(size: int) -> str:
@@ -319,6 +315,7 @@ def _metadata(repository: str, file: str) -> Any:
                 "; if its licence must be accepted first, do so on its page, download the files "
                 "yourself and name the file or folder as the model"
             )
-        raise ModelError(f"The model hub refuses {repository}{way} ({one_line(error)}).") from error
+        why = one_line(error)[:200]
+        raise ModelError(f"The model hub refuses {repository}{way} ({why}).") from error
     except Exception as error:  # its type depends on the version of the hub client
         raise Unreachable("the model hub cannot be reached") from error

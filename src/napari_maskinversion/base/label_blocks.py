@@ -16,9 +16,7 @@ Part = tuple[int, int, Array]  # y, x of a corner on the plane, and a mask
 # Approximate pixels of a block; label images are read block by block.
 BLOCK: Final = 2048 * 2048
 _WIDEST: Final = 4 * 2048  # pixels
-# Label values within this range are looked up in a table; others are hashed.
-_TABLE: Final = 1 << 22
-# Values up to this one are used as they are.
+# Values up to this one are used as they are; others are hashed.
 _SMALL: Final = 1 << 16
 LARGEST: Final = 2**31 - 1
 """Largest label; other programs store labels in 32 bits with a sign."""
@@ -80,18 +78,9 @@ def compact(block: Array) -> tuple[Array, Array]:
 
     Shapes: returns values (n,).
     """
-    low, high = int(block.min()), int(block.max())
+    high = int(block.max())
     if high <= _SMALL:
         return np.arange(1, high + 1), block.astype(np.int32)
-    if high - low < _TABLE:
-        shifted = block.astype(np.int64) - low
-        present = np.zeros(high - low + 1, dtype=bool)
-        present[shifted.ravel()] = True
-        present[0] &= low > 0
-        values = np.flatnonzero(present)
-        table = np.zeros(len(present), dtype=np.int32)
-        table[values] = np.arange(1, len(values) + 1)
-        return values + low, table[shifted]
     import pandas as pd
 
     codes, values = pd.factorize(block.ravel())

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from pydantic import Field, StrictBool, field_validator
+from pydantic import StrictBool, field_validator
 
 from .atomic_files import write_whole
 from .errors import ConfigError
 from .reading import read_json
-from .validation import FrozenModel
+from .validation import FrozenModel, setting
 
 VARIABLE: Final = "NAPARI_MASKINVERSION_CONFIG"
 
@@ -97,37 +97,24 @@ class Preferences(FrozenModel):
     `model` is any text: only the panel knows which models exist.
     """
 
-    model: str = Field(
-        default=LAST, title="Model at start", description="The model the panel starts with."
+    model: str = setting(LAST, "Model at start", "The model the panel starts with.")
+    device: FirstDevice = setting(
+        "last used",
+        "Device at start",
+        "The device the panel starts with. auto: CUDA, else Apple's MPS, else the CPU.",
     )
-    device: FirstDevice = Field(
-        default="last used",
-        title="Device at start",
-        description="The device the panel starts with. auto: CUDA, else Apple's MPS, else the CPU.",
+    heatmap: Heatmap = setting("turbo", "Heatmap colours", "Colormap of heatmaps.")
+    palette: Palette = setting(
+        "distinct", "Label colours", "Colours of accepted labels that have no colour of their own."
     )
-    heatmap: Heatmap = Field(
-        default="turbo", title="Heatmap colours", description="Colormap of heatmaps."
+    live: StrictBool = setting(False, "Live at start", "Switch live mode on when the panel opens.")
+    offline: StrictBool = setting(
+        False, "Offline", "Download nothing, in the panel and on the command line."
     )
-    palette: Palette = Field(
-        default="distinct",
-        title="Label colours",
-        description="Colours of accepted labels that have no colour of their own.",
-    )
-    live: StrictBool = Field(
-        default=False,
-        title="Live at start",
-        description="Switch live mode on when the panel opens.",
-    )
-    offline: StrictBool = Field(
-        default=False,
-        title="Offline",
-        description="Download nothing, in the panel and on the command line.",
-    )
-    cache_folder: str = Field(
-        default="",
-        title="Cache folder",
-        description="Full path of the folder for downloads and cached results; empty for the "
-        "default folder.",
+    cache_folder: str = setting(
+        "",
+        "Cache folder",
+        "Full path of the folder for downloads and cached results; empty for the default folder.",
     )
 
     @field_validator("cache_folder")

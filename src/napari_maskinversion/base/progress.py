@@ -78,10 +78,15 @@ def tick(stage: str, done: int, total: int, note: str = "") -> None:
 def tell(news: Any) -> None:
     """Tell the listener anything else, as `tick` does."""
     listener, pause = _channel.get()
-    before = _channel.set(_NOBODY)
+    with _using(*_NOBODY), pause():
+        listener(news)
+
+
+@contextmanager
+def _using(listener: Listener, pause: Pause) -> Iterator[None]:
+    before = _channel.set((listener, pause))
     try:
-        with pause():
-            listener(news)
+        yield
     finally:
         _channel.reset(before)
 
@@ -90,11 +95,8 @@ def tell(news: Any) -> None:
 def listening(listener: Listener | None) -> Iterator[None]:
     """Listen to the work in a block, and nobody else meanwhile; None changes nothing."""
     outer, pause = _channel.get()
-    before = _channel.set((listener or outer, pause))
-    try:
+    with _using(listener or outer, pause):
         yield
-    finally:
-        _channel.reset(before)
 
 
 @contextmanager
@@ -133,8 +135,5 @@ def counting(stage: str, call: Callable[[int, int], object] | None) -> Iterator[
 def pausing(pause: Pause) -> Iterator[Pause]:
     """Enter ``pause()`` while the work in a block tells something; yields the pause around it."""
     listener, outer = _channel.get()
-    before = _channel.set((listener, pause))
-    try:
+    with _using(listener, pause):
         yield outer
-    finally:
-        _channel.reset(before)

@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from .errors import InputError
 from .validation import config_error
+from .wording import one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -229,7 +230,7 @@ def parse_yaml(content: bytes, name: object, *, texts: bool = False) -> Any:
         raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that is none
         line = f" in line {mark.line + 1}" if (mark := getattr(error, "problem_mark", None)) else ""
-        why = f"{line} ({getattr(error, 'problem', None) or ' '.join(str(error).split())})"
+        why = f"{line} ({getattr(error, 'problem', None) or one_line(error)})"
     raise InputError(f"{name} is not YAML{why}.")
 
 

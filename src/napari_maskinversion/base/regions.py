@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from .errors import EmptyMaskError, InputError, MaskShapeError
 from .label_blocks import LARGEST, crop_labels, join
-
-FloatArray = npt.NDArray[np.float32]
+from .wording import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,11 +247,8 @@ class Regions(Sequence[Region]):
     def _check_known(self, ids: Iterable[int]) -> None:
         missing = sorted(set(ids) - set(self.ids))
         if missing:
-            named, own = (
-                ", ".join(map(str, names[:5])) + ", ..." * (len(names) > 5)
-                for names in (missing, self.ids)
-            )
-            raise InputError(f"There is no region {named} on this plane; it has {own or 'none'}.")
+            own = listed(self.ids) or "none"
+            raise InputError(f"There is no region {listed(missing)} on this plane; it has {own}.")
 
 
 def _union(members: Sequence[Region], ids: tuple[int, ...]) -> Region:

@@ -91,7 +91,7 @@ class FrozenModel(BaseModel):
             raise config_error(error, tuple(type(self).model_fields)) from None
 
 
-_RULES: Final = ("ge", "gt", "le", "lt", "allow_inf_nan")
+_RULES: Final = ("ge", "gt", "le", "lt", "multiple_of", "allow_inf_nan")
 
 
 def setting(default: Any, title: str, description: str | None = None, **more: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from ..base.errors import InputError
 from ..base.reading import is_address
+from ..base.wording import one_line
 from .image_task import ImageTask
 
 _FOLDERS: Final = (".zarr",)  # how names of folders end that are one image
@@ -117,6 +118,5 @@ def _at(path: Path | str) -> Iterator[tuple[Any, str]]:
     except ImportError as error:
         raise InputError(f"{address}: {error}.") from None
     except Exception as error:
-        why = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
-        reason = f"{type(error).__name__}: {why}".rstrip(": ")
+        reason = f"{type(error).__name__}: {one_line(error)[:200]}".rstrip(": ")
         raise InputError(f"{address} cannot be read ({reason}).") from error

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from ..base.errors import Cancelled, InputError
 from ..base.progress import listening
+from ..base.wording import counted, first_line
 from .executors import BEGUN, THREADS, TaskExecutor, Work, gpus_for, share_of, take_gpu
 from .image_task import ImageTask, Report
 
@@ -62,7 +63,7 @@ class DaskCluster(TaskExecutor):
                 client = Client(where, timeout=PATIENCE, set_as_default=False)
             except (OSError, ValueError) as error:
                 raise InputError(
-                    f"There is no Dask scheduler at {place} ({_first_line(error)}); start one by "
+                    f"There is no Dask scheduler at {place} ({first_line(error)}); start one by "
                     "'dask scheduler', or use --dask local."
                 ) from None
             self._client = stack.enter_context(client)
@@ -87,7 +88,7 @@ class DaskCluster(TaskExecutor):
             versions = set(self._client.run(_version).values())
         except Exception as error:
             raise InputError(
-                f"The workers of {self._place} cannot import {_PACKAGE} ({_first_line(error)}); "
+                f"The workers of {self._place} cannot import {_PACKAGE} ({first_line(error)}); "
                 "install the same version there."
             ) from None
         if versions != {_version()}:
@@ -100,7 +101,7 @@ class DaskCluster(TaskExecutor):
     def about(self) -> str:  # type: ignore[override]
         """One line about the cluster: workers, and the page on which it shows what it does."""
         where = "on this machine" if self._place == LOCAL else f"at {self._place}"
-        workers = f"{self._count} worker{'s' * (self._count != 1)}"
+        workers = counted(self._count, "worker")
         return f"Dask {where}: {workers}; dashboard: {self._client.dashboard_link}"
 
     @property
@@ -193,8 +194,3 @@ def do_on_worker(work: Work, task: ImageTask, topic: str, gpus: Sequence[str]) -
 def _version() -> str:
     """Return the version of this package, also on a worker."""
     return version(_PACKAGE)
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0][:200] if text else type(error).__name__

@@ -98,13 +98,17 @@ def summarize(project: OpenProject, name: str) -> Summary:
 def counted(bundle: Bundle, decisions: Mapping[RegionKey, Decision]) -> Summary:
     """Count regions, decisions about them, and flags of the others."""
     regions = bundle.results.regions
-    open_ = [region for region in regions if _key(region) not in decisions]
+    open_ = [region for region in regions if region.key not in decisions]
     return Summary(
         regions=len(regions),
         decided=len(regions) - len(open_),
         flagged=sum(region.flagged for region in open_),
         suggested=bundle.results.info.vocabulary is not None,
-        waiting=waiting_of(open_),
+        waiting=tuple(
+            (one.suggestion, float(one.ranking.probabilities[0]))
+            for one in open_
+            if one.ranking is not None and one.suggestion
+        ),
         words=words_of((one.suggestion for one in open_), decisions.values()),
     )
 
@@ -113,15 +117,6 @@ def words_of(suggestions: Iterable[str], decisions: Iterable[Decision]) -> froze
     """Return the words of undecided and of accepted regions."""
     words = {*suggestions, *(decision.label for decision in decisions)}
     return frozenset(words - {"", NONE_OF_THESE})
-
-
-def waiting_of(regions: Iterable[RegionResult]) -> tuple[tuple[str, float], ...]:
-    """Return suggested word and confidence of regions that have one."""
-    return tuple(
-        (one.suggestion, float(one.ranking.probabilities[0]))
-        for one in regions
-        if one.ranking is not None and one.suggestion
-    )
 
 
 def accept_steps(
@@ -142,37 +137,31 @@ def take_back_steps(project: OpenProject, decided: Decided) -> Iterator[ImageSte
     return each_image(steps, lambda name: _take_back(project, name, steps[name]))
 
 
-def rows_above(
-    regions: Iterable[RegionResult], word: str, confidence: float
-) -> Iterator[RegionResult]:
-    """Yield the regions for which a word is suggested with at least a confidence."""
-    for region in regions:
-        ranking = region.ranking
-        if (
-            ranking is not None
-            and region.suggestion == word
-            and float(ranking.probabilities[0]) >= confidence
-        ):
-            yield region
-
-
 def _accept(project: OpenProject, name: str, word: str, confidence: float) -> Step:
     file = archive_file(project, name)
-    bundle = None if file is None else open_archive(file)
-    likely = [] if bundle is None else list(rows_above(bundle.results.regions, word, confidence))
-    if bundle is None or not likely:
+    if file is None:
+        return ()
+    bundle = open_archive(file)
+    likely = [
+        region
+        for region in bundle.results.regions
+        if region.suggestion == word
+        and region.ranking is not None
+        and float(region.ranking.probabilities[0]) >= confidence
+    ]
+    if not likely:
         return ()
     _check_fresh(project, name)
     with _review(project, name, bundle) as own:
         decisions = [
             Decision(
-                region=_key(region),
+                region=region.key,
                 status="accepted",
                 label=word,
                 suggestion=_suggestion(region),
             )
             for region in likely
-            if _key(region) not in own.decisions
+            if region.key not in own.decisions
         ]
         return own.decide(*decisions) if decisions else ()
 
@@ -183,8 +172,8 @@ def _decide(project: OpenProject, name: str, verdict: Verdict) -> Step:
         raise InputError("it has no suggestions any more; compute it again first")
     _check_fresh(project, name)
     bundle, wanted = open_archive(file), set(verdict.regions[name])
-    regions = [one for one in bundle.results.regions if _key(one) in wanted]
-    decisions = verdict.decisions({_key(one): _suggestion(one) for one in regions})
+    regions = [one for one in bundle.results.regions if one.key in wanted]
+    decisions = verdict.decisions({one.key: _suggestion(one) for one in regions})
     with _review(project, name, bundle) as own:
         return own.decide(*decisions) if decisions else ()
 
@@ -219,7 +208,3 @@ def _suggestion(region: RegionResult) -> Suggestion | None:
         similarity=float(ranking.similarities[0]),
         score=float(ranking.probabilities[0]),
     )
-
-
-def _key(region: RegionResult) -> RegionKey:
-    return RegionKey(region.id, region.position)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..base.atomic_files import atomic_folder, together
 from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
+from ..base.wording import counted, listed, one_line
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.coco_writing import write_coco_of_many
 from ..results.export.annotations import to_annotations
@@ -26,7 +27,6 @@ from ..review.reporting import decided_bundle
 from .decided import archive_file, stale_reasons
 from .image_task import ARCHIVES, DATA_SET, part_name
 from .opened import OpenProject
-from .running import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,8 +62,7 @@ class Exported:
         """One line about what was written."""
         where = f" in {self.files[0].parent}" if self.files else ""
         names = ", ".join(file.name for file in self.files)
-        counts = ((self.regions, "region"), (self.images, "image"))
-        regions, images = (f"{count:,} {what}{'s' * (count != 1)}" for count, what in counts)
+        regions, images = counted(self.regions, "region"), counted(self.images, "image")
         return f"{regions} of {images}: {names}{where}."
 
     @property
@@ -111,7 +110,7 @@ def export_steps(
                 bundle = decided_bundle(open_archive(file), project.path(name))
                 bundle = bundle.accepted() if accepted_only else bundle
             except (MaskInversionError, OSError) as error:
-                exported.left_out[name] = " ".join(str(error).split())
+                exported.left_out[name] = one_line(error)
                 yield count, exported
                 continue
             out.mkdir(parents=True, exist_ok=True)

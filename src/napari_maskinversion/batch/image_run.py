@@ -20,6 +20,7 @@ from ..base.errors import (
     NotEnoughMemoryError,
 )
 from ..base.reading import is_address
+from ..base.wording import one_line
 from ..images.plane_source import brightness_note
 from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
@@ -268,7 +269,7 @@ def is_disk_full(error: BaseException | None) -> bool:
 
 
 def _one_line(error: BaseException, task: ImageTask) -> str:
-    text = " ".join(str(error).split())
+    text = one_line(error)
     if isinstance(error, MemoryError):
         return "there is not enough memory for it; use fewer --workers, or a machine with more."
     if isinstance(error, OSError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.reading import is_address, parse_yaml, read_bytes, validated
-from ..base.validation import CONTROL, FrozenModel
+from ..base.validation import CONTROL, FrozenModel, composed
+from ..base.wording import listed
 from ..engine.models.specs import MODELS
 from ..language.labels.presets import vocabulary_of, with_classifier
 from ..language.labels.vocabulary import Vocabulary
@@ -29,7 +29,6 @@ FILE: Final = "project.yaml"
 FORMAT: Final = "napari-maskinversion project"
 VERSION: Final = 1
 Value = bool | int | float | str | list[str] | None
-_LISTED: Final = 5  # names in a text
 
 
 class ProjectImage(BaseModel):
@@ -142,18 +141,14 @@ def check_names(images: Iterable[ProjectImage]) -> None:
     """Refuse two images of one name; case does not count, since it does not on every disk."""
     by_name: dict[str, list[ProjectImage]] = {}
     for image in images:
-        by_name.setdefault(_folded(image.name), []).append(image)
+        by_name.setdefault(composed(image.name).casefold(), []).append(image)
     for same in by_name.values():
         if len(same) > 1:
-            files = ", ".join(image.image for image in same[:_LISTED])
+            files = listed(image.image for image in same)
             raise InputError(
                 f"{len(same)} images are called {same[0].name} ({files}); name them in a table "
                 "with the columns image, regions and name, or rename the files."
             )
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
 
 
 def project_images(pairs: Iterable[Pair], folder: Path) -> tuple[ProjectImage, ...]:

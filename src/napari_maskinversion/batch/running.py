@@ -14,6 +14,7 @@ from typing import Final
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
+from ..base.wording import counted, listed
 from ..results.export.catalogue import check_formats
 from ..results.export.tables import is_ours, without_formula
 from .executors import TaskExecutor, Work
@@ -23,7 +24,6 @@ from .opened import OpenProject
 
 FAILED: Final = "failed.csv"
 _COLUMNS: Final = ("image", "problem")  # of this list
-_LISTED: Final = 5  # names in a text
 _TOLD: Final = 0.3  # seconds between two answers about what is under way
 _DEATHS: Final = 6  # others may end workers, too, such as a cluster that needs its machines
 _DEADLY: Final = (
@@ -54,15 +54,9 @@ class Plan:
         reasons = dict.fromkeys(reason for one in self.stale.values() for reason in one)
         count = len(self.stale)
         return (
-            f"{count} image{'s' * (count != 1)} in it {'was' if count == 1 else 'were'} computed "
+            f"{counted(count, 'image')} in it {'was' if count == 1 else 'were'} computed "
             f"from other {', '.join(reasons)}: {listed(self.stale)}"
         )
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return the first few of some names."""
-    first = list(names)
-    return ", ".join(first[:_LISTED]) + ", ..." * (len(first) > _LISTED)
 
 
 def plan(project: OpenProject, formats: Sequence[str] = (ALWAYS,), captions: str = "") -> Plan:

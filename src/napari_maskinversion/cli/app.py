@@ -20,6 +20,7 @@ from rich.text import Text
 
 from .. import __version__
 from ..base.errors import InputError, MaskInversionError
+from ..base.wording import one_line
 from ..doctor.checks import MARK, examine
 from .batch import batch_command
 from .bench.shared import DRAWN
@@ -165,7 +166,7 @@ def main() -> None:
             warnings.showwarning = partial(_show_warning, warnings.showwarning, set())
             command()([argument for argument in words if argument != _DEBUG])
     except MaskInversionError as error:
-        say("Error: " + " ".join(str(error).split()))
+        say(f"Error: {one_line(error)}")
         sys.exit(BAD_INPUT)
     except OSError as error:
         # A file that no reader or writer has named: a name that is too long, a disk that is gone.

@@ -14,6 +14,7 @@ import typer
 
 from ..base.errors import InputError, MaskInversionError
 from ..base.locks import hold
+from ..base.wording import listed, one_line
 from ..batch.decided import add_to_library
 from ..batch.executors import TaskExecutor, Work
 from ..batch.finished import check_removal, remove
@@ -21,7 +22,7 @@ from ..batch.image_run import check_model, run_task
 from ..batch.image_task import DATA_SET, ImageTask, Report
 from ..batch.opened import OpenProject
 from ..batch.project import Project, project_file, project_images
-from ..batch.running import FAILED, Plan, check_out, listed, plan, write_failed
+from ..batch.running import FAILED, Plan, check_out, plan, write_failed
 from ..batch.together import RunTasks
 from ..library.library import Library
 from ..results.export.catalogue import FORMATS
@@ -30,14 +31,13 @@ from .captions import CaptionSource, Words
 from .console import INTERRUPTED, say
 from .library import Into, added, check_library
 from .many_images import BatchProgress, ManyImages, Where, counted, follow, problems_of
-from .options import split_names, with_option_groups, with_settings
+from .options import split_names, with_settings
 from .running import load
 
 INCOMPLETE: Final = 1  # exit code if images failed with --skip-bad, so that make notices
 
 
 @with_settings(*GROUPS, only_chosen=True)
-@with_option_groups
 def batch_command(
     changes: dict[str, Any],
     many: ManyImages,
@@ -179,7 +179,7 @@ class _Adding:
             self.count += add_to_library(self.project, name, self.library)
         except MaskInversionError as error:
             self.failed += 1
-            return f"{name} was not added to the library: {' '.join(str(error).split())}"
+            return f"{name} was not added to the library: {one_line(error)}"
         return ""
 
     def forget(self, names: Iterable[str]) -> None:

@@ -17,7 +17,6 @@ from rich.progress import MofNCompleteColumn
 from ..base import progress_words as words
 from ..base.errors import InputError, ModelError
 from ..base.progress import CAPTIONS, Tick
-from ..base.progress_words import WRITING_CAPTIONS
 from ..engine.models.registry import unread_spec
 from ..engine.models.specs import DEMO
 from ..language.captions.bank import TOP, CaptionBank, check_top, open_bank
@@ -39,7 +38,6 @@ from .options import (
     MaskFiles,
     Output,
     template_option,
-    with_option_groups,
     with_paper,
     with_settings,
 )
@@ -263,7 +261,6 @@ def search_command(
     print_table(("similarity", "caption"), rows, title, right=("similarity",))
 
 
-_STOPPED: Final = "Stopped before all sentences were written; nothing was saved."
 _OUTPUT: Final = Output(formats="csv,json,npz")
 
 Decoder = Annotated[
@@ -287,13 +284,8 @@ SearchOption = Annotated[str, typer.Option(metavar="|".join(SEARCHES), help=desc
 Beams = Annotated[int, typer.Option(help=describe("beams"))]
 
 
-def _show_written(bar: ProgressBar, news: Tick) -> None:
-    bar.show(WRITING_CAPTIONS, news.done, news.total)
-
-
 @with_paper()
 @with_settings("model", "method", "inversion", "input", "window", "planes", "units")
-@with_option_groups
 def caption_command(
     image: ImageFile,
     masks: MaskFiles,
@@ -322,7 +314,11 @@ def caption_command(
             request = replace(request, memory=sentences.bank(model))
         writer = load_captioner(request, model)
         embeddings, finished = embedded(model, job, results)
-        with following(_show_written, remaining=True, stopped=lambda: _STOPPED):
+        with following(
+            lambda bar, news: bar.show(words.WRITING_CAPTIONS, news.done, news.total),
+            remaining=True,
+            stopped=lambda: "Stopped before all sentences were written; nothing was saved.",
+        ):
             captioned = generate_captions(embeddings, writer)
         written = output.write(job.bundle(captioned))
     print_results(captioned)

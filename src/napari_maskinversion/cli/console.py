@@ -67,10 +67,15 @@ def print_table(
 
 
 class ProgressBar:
-    """A bar on standard error that appears with the first progress and leaves no trace."""
+    """A bar on standard error that appears with the first progress and leaves no trace.
+
+    Of long work it tells the time that is left, where no terminal shows it by a line a minute.
+    """
 
     def __init__(self, *columns: ProgressColumn, remaining: bool = False) -> None:
         more = (TimeRemainingColumn(),) if remaining else ()
+        self._tells = remaining and not sys.stderr.isatty()
+        self._begun = self._told = monotonic()
         console = PlainConsole(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -108,6 +113,10 @@ class ProgressBar:
             self._progress.start()
             self._task = self._progress.add_task(escape(text), total=total)
         self._progress.update(self._task, description=escape(text), completed=done, total=total)
+        now = monotonic()
+        if self._tells and now - self._told > _EVERY:
+            self._told = now
+            say(f"{text}{left(done, total, now - self._begun)}")
 
     def show_parts(self, shares: Mapping[str, float]) -> None:
         """Show a bar below the first one for each of these names; others go away."""
@@ -139,20 +148,6 @@ def following(
     except KeyboardInterrupt:
         say(stopped())
         raise typer.Exit(INTERRUPTED) from None
-
-
-class ProgressLines:
-    """Lines about long work where no terminal shows a bar: one a minute, with the time left."""
-
-    def __init__(self) -> None:
-        self._begun = self._told = monotonic()
-
-    def show(self, text: str, done: float, total: float = 1.0) -> None:
-        """Print a text and the time left, unless a terminal shows a bar or it is too early."""
-        now = monotonic()
-        if not sys.stderr.isatty() and now - self._told > _EVERY:
-            self._told = now
-            say(f"{text}{left(done, total, now - self._begun)}")
 
 
 def left(done: float, total: float, seconds: float) -> str:

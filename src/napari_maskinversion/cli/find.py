@@ -29,7 +29,6 @@ from .options import (
     Output,
     is_written,
     template_option,
-    with_option_groups,
     with_paper,
     with_settings,
 )
@@ -59,7 +58,6 @@ _FILES: Final = Output(out=Path("found"), formats="csv,json,geojson,masks")
         "20); 0: the region alone, which is the default without MASKS."
     },
 )
-@with_option_groups
 def find_command(
     image: ImageFile,
     masks: Annotated[

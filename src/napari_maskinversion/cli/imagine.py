@@ -33,7 +33,7 @@ from ..pipeline.inputs import input_files
 from ..pipeline.job import Job, open_job
 from ..results.settings import RunSettings
 from .console import ProgressBar, following, say
-from .options import ImageFile, MaskFiles, split_names, with_option_groups, with_settings
+from .options import ImageFile, MaskFiles, split_names, with_settings
 from .running import invert, load, say_unfinished
 
 
@@ -51,7 +51,6 @@ from .running import invert, load, say_unfinished
     },
     only_chosen=True,
 )
-@with_option_groups
 def imagine_command(
     image: ImageFile,
     masks: MaskFiles,

@@ -12,6 +12,7 @@ import typer
 
 from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
+from ..base.wording import one_line
 from ..language.labels.learned import SUFFIX
 from ..library.library import Library
 from ..library.searching import short_names
@@ -110,7 +111,7 @@ def add_command(
                 if len(files) == 1:
                     raise
                 failed += 1
-                say(" ".join(str(error).split()))
+                say(one_line(error))
     say(added(opened, count))
     if failed:
         raise InputError(f"{failed} of {len(files)} files could not be added; see above.")

@@ -17,7 +17,7 @@ from ..batch.image_run import check_task
 from ..batch.image_task import ImageTask, Report
 from ..batch.pairing import Pairs, pair, read_table
 from ..batch.running import Plan, Underway, run_batch
-from .console import ProgressBar, ProgressLines, say
+from .console import ProgressBar, say
 
 ProjectPlace = Annotated[
     Path, typer.Argument(help="Project: a folder with project.yaml, or a file of another name.")
@@ -179,13 +179,12 @@ def follow(
 
 
 class BatchProgress:
-    """A bar for all images and one for each that was begun; lines where there is no terminal."""
+    """A bar for all images and one for each that was begun."""
 
     def __init__(self, total: int, title: str) -> None:
         self.done = 0
         self._total, self._title = total, title
         self._bar = ProgressBar(remaining=True)
-        self._lines = ProgressLines()
 
     def __enter__(self) -> Self:
         self._bar.show(self._text, 0, self._total)
@@ -204,7 +203,6 @@ class BatchProgress:
         self._bar.show(self._text, done, self._total)
         self._bar.show_parts(news.shares)
         self.say(news.note)
-        self._lines.show(self._text, done, self._total)
 
     def say(self, text: str) -> None:
         """Print a line above the bars."""

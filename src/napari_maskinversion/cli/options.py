@@ -140,7 +140,8 @@ def with_settings(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add options to a command, which receives their values as ``settings``.
 
-    With ``only_chosen`` it receives those that the user wrote, by key, as ``changes``.
+    With ``only_chosen`` it receives those that the user wrote, by key, as ``changes``. Its other
+    parameters are read as by `with_option_groups`.
     """
     settings = {
         setting.key.replace(".", "_"): setting
@@ -152,6 +153,7 @@ def with_settings(
     usual = model().changed(defaults or {})
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        command = with_option_groups(command)
         parameters = inspect.signature(command, eval_str=True).parameters
         own = [value for name, value in parameters.items() if name not in ("settings", "changes")]
         options = [

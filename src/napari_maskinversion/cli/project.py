@@ -11,6 +11,7 @@ import typer
 from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.targets import check_targets
+from ..base.wording import listed
 from ..batch.exporting import FILES, export_steps
 from ..batch.here import Here
 from ..batch.opened import OUT, OpenProject, added_images, edit
@@ -25,7 +26,7 @@ from ..batch.project import (
     stored_settings,
     write_project,
 )
-from ..batch.running import listed, plan
+from ..batch.running import plan
 from ..pipeline.inputs import input_files
 from ..results.settings import GROUPS, RunSettings
 from .captions import CaptionSource, Words
@@ -47,7 +48,6 @@ project = typer.Typer(help="Projects: many images in one file.", no_args_is_help
 @project.command("new")
 @with_paper(template=["photo"])
 @with_settings(*GROUPS)
-@with_option_groups
 def new_command(
     place: ProjectPlace,
     settings: RunSettings,

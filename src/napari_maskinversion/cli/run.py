@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ..base.errors import InputError
+from ..base.wording import listed
 from ..language.labels.label import TEMPLATES
 from ..library.library import Library
 from ..pipeline.job import Job, open_job
@@ -21,7 +22,6 @@ from .options import (
     ImageFile,
     MaskFiles,
     Output,
-    with_option_groups,
     with_paper,
     with_settings,
 )
@@ -33,7 +33,6 @@ LARGEST_INPUT: Final = (1024, 1024)  # pixels of heatmaps that are kept at the m
 
 @with_paper(template=["photo"])
 @with_settings(*GROUPS)
-@with_option_groups
 def run_command(
     image: ImageFile,
     masks: MaskFiles,
@@ -90,8 +89,7 @@ def run_command(
 
 def _say_names(job: Job) -> None:
     if job.names:
-        listed = ", ".join(list(job.names)[:_LISTED]) + ", ..." * (len(job.names) > _LISTED)
-        say(f"Labels: the names in {job.regions} ({listed}).")
+        say(f"Labels: the names in {job.regions} ({listed(job.names, _LISTED)}).")
 
 
 def _check_room(out: Path, job: Job) -> None:

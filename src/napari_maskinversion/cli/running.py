@@ -25,7 +25,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captions import add_captions
 from ..pipeline.estimate import estimate, place_text
 from ..pipeline.job import Job
-from ..pipeline.run import Progress, RegionChunk
+from ..pipeline.progress import Progress, RegionChunk
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.settings import fields_of
@@ -210,7 +210,7 @@ def _differences(bundle: Bundle, job: Job, model: Backbone) -> Iterator[str]:
         before, now = info.settings.get(setting.key), settings.get(setting.key)
         if setting.group == "inversion" and before != now:
             yield f"{setting.name} {before} instead of {now}"
-    if (info.window, info.keep_aspect) != (settings.window, settings.keep_aspect):
+    if (info.settings.window, info.settings.keep_aspect) != (settings.window, settings.keep_aspect):
         yield "other windows"
     sides = {
         (task.position, task.regions[member].id): window.resolution

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ from ..base.locks import hold
 from ..base.progress_words import STARTING
 from ..base.regions import Region
 from ..base.targets import check_targets
+from ..base.wording import counted
 from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..regions.annotations.label_maps import write_labels
 from ..regions.cleanup import CleanUp, clean_region
@@ -29,7 +29,7 @@ from ..regions.sam.prompts import (
 )
 from ..results.settings import RunSettings
 from .console import following, print_table, say
-from .options import ImageFile, with_option_groups, with_settings
+from .options import ImageFile, with_settings
 from .running import fetch_sam
 
 if TYPE_CHECKING:
@@ -39,32 +39,7 @@ if TYPE_CHECKING:
 _PICTURES = (".tif", ".tiff")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaning:
-    """What is done with each mask."""
-
-    candidate: Annotated[
-        int, typer.Option(help="Which of an object's masks to use: 1 has the highest score.")
-    ] = 1
-    erode: Annotated[float, typer.Option(help="Pixels to take off all around.")] = 0
-    dilate: Annotated[float, typer.Option(help="Pixels to add all around afterwards.")] = 0
-    fill_holes: Annotated[bool, typer.Option("--fill-holes", help="Fill holes.")] = False
-    largest: Annotated[bool, typer.Option("--largest", help="Keep the largest piece only.")] = False
-
-    def steps(self) -> CleanUp:
-        """Return the operations on a mask."""
-        if self.candidate < 1:
-            raise ConfigError(f"--candidate counts from 1, the best one; got {self.candidate}.")
-        return CleanUp(
-            erode=self.erode,
-            dilate=self.dilate,
-            fill_holes=self.fill_holes,
-            keep_largest=self.largest,
-        )
-
-
 @with_settings("device", "plane", "series", "channels")
-@with_option_groups
 def segment_command(
     image: ImageFile,
     settings: RunSettings,
@@ -98,7 +73,10 @@ def segment_command(
     ] = None,
     out: Annotated[Path, typer.Option(help="Label TIFF to write.")] = Path("regions.tif"),
     overwrite: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
-    cleaning: Cleaning,
+    candidate: Annotated[
+        int, typer.Option(help="Which of an object's masks to use: 1 has the highest score.")
+    ] = 1,
+    cleanup: CleanUp,
     everything: AutomaticConfig,
 ) -> None:
     """Turn boxes and points into regions (Segment Anything): a label image for run."""
@@ -106,7 +84,8 @@ def segment_command(
         raise ConfigError("--automatic finds everything by itself; leave --boxes and --points out.")
     if not automatic and not boxes and not points:
         raise InputError("Add --boxes FILE or --points FILE, or both, or --automatic.")
-    cleanup, candidate = cleaning.steps(), cleaning.candidate
+    if candidate < 1:
+        raise ConfigError(f"--candidate counts from 1, the best one; got {candidate}.")
     if out.suffix.lower() not in _PICTURES:
         raise InputError(f"--out takes the name of a TIFF file (.tif); got {out}.")
     wanted = None if checkpoint is None else file_or_checkpoint(checkpoint)
@@ -146,8 +125,7 @@ def segment_command(
     _print(ids, prompts, segmented, cleaned, candidate)
     if hidden:
         say(f"Covered by others and not in the file: {', '.join(map(str, hidden[:20]))}")
-    count = len(kept) - len(hidden)
-    say(f"Wrote {count} region{'s' * (count != 1)} to {out}")
+    say(f"Wrote {counted(len(kept) - len(hidden), 'region')} to {out}")
 
 
 def _load(wanted: Path | CheckpointSpec, device: str) -> Segmenter:
@@ -192,5 +170,5 @@ def _print(
             cells += [f"{own:.2f}", ", ".join(f"{score:.2f}" for score in scores)]
         cells.append("nothing left" if region is None else f"{region.area:,.0f}")
         rows.append(cells)
-    title, right = f"{len(ids)} object{'s' * (len(ids) != 1)}", ("object", "score", "pixels")
+    title, right = counted(len(ids), "object"), ("object", "score", "pixels")
     print_table(("object", "from", *scored, "pixels"), rows, title, right=right)

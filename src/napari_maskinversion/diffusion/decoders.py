@@ -8,15 +8,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from ..base.cache_folder import cache_folder
-from ..base.download import sha256_of, size_text
+from ..base.download import size_text
 from ..base.errors import ConfigError, ModelError
+from ..base.identity import file_sha256
 from ..base.reading import check_file, read_json
 from ..engine.models.specs import MODELS
 
@@ -139,11 +139,6 @@ def default_folder(decoder: Decoder) -> Path:
     return cache_folder() / "diffusion" / decoder.folder_name
 
 
-def default_prior() -> Path:
-    """Return the folder in which the prior is looked for."""
-    return cache_folder() / "diffusion" / PRIOR_REPOSITORY.rpartition("/")[2]
-
-
 # -- folders: what is missing, what does not fit, how much memory it takes ----------------------
 
 
@@ -161,7 +156,7 @@ class DecoderFolder:
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of each file of weights, by part and name; takes seconds for GB."""
         files = _weights(self.decoder, self.path)
-        return {f"{file.parent.name}/{file.name}": weights_hash(file) for file in files}
+        return {f"{file.parent.name}/{file.name}": file_sha256(file) for file in files}
 
     def check_model(self, name: str, width: int | None = None) -> None:
         """Refuse embeddings of a model that the decoder was not trained on."""
@@ -205,8 +200,8 @@ def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
 
 
 def prior_file(place: Path | None = None) -> Path:
-    """Return the file of the prior's weights."""
-    folder = default_prior() if place is None else place
+    """Return the file of the prior's weights, by default in the cache."""
+    folder = place or cache_folder() / "diffusion" / PRIOR_REPOSITORY.rpartition("/")[2]
     file = folder if folder.suffix == ".safetensors" else folder / SAFETENSORS
     if file.is_file():
         return file
@@ -215,17 +210,6 @@ def prior_file(place: Path | None = None) -> Path:
         f"({PRIOR_MB} MB, licence MIT) in {file.parent}, choose another folder (--prior), or leave "
         f"the prompt out: {_command(PRIOR_REPOSITORY, file.parent)} {SAFETENSORS}"
     )
-
-
-def weights_hash(file: Path) -> str:
-    """Return the SHA-256 of a file of weights; it is read once as long as it is unchanged."""
-    state = file.stat()
-    return _hash(file, state.st_size, state.st_mtime_ns)
-
-
-@lru_cache(maxsize=32)
-def _hash(file: Path, _size: int, _changed: int) -> str:
-    return sha256_of(file)
 
 
 def count_parameters(file: Path) -> int:

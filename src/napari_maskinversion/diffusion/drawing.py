@@ -34,6 +34,7 @@ from ..base.errors import NOT_FINITE, ModelError, NotEnoughMemoryError
 from ..base.oom_fallback import is_out_of_memory
 from ..base.progress import STEP, tick
 from ..base.reading import read_json
+from ..base.wording import one_line
 from ..engine.compute.compute_lock import computing
 from .decoders import DecoderFolder
 from .pictures import Condition
@@ -136,7 +137,7 @@ def _part(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
     except Exception as error:  # whatever a strange value of a configuration leads to
         if is_out_of_memory(error):
             raise
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)[:200]
         raise ModelError(
             f"The weights in {folder} do not fit their configuration ({reason}); put the published "
             "files there."

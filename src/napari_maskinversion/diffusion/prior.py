@@ -18,6 +18,7 @@ from diffusers.models.attention import BasicTransformerBlock
 from torch import Tensor, nn
 
 from ..base.errors import InputError, ModelError
+from ..base.wording import one_line
 from ..engine.compute.compute_lock import computing
 from ..engine.models.backbone import Backbone
 
@@ -158,7 +159,7 @@ def load_prior(file: Path, expected: tuple[int, int]) -> SubjectPrior:
             prior = SubjectPrior(width=width, inner=inner, layers=len(blocks), length=length)
         prior.load_state_dict(state, strict=True, assign=True)
     except (SafetensorError, OSError, LookupError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200].rstrip(".")
+        reason = one_line(error)[:200].rstrip(".")
         raise ModelError(
             f"{file} is damaged or not the prior of lambda-ECLIPSE ({reason}); put the file of "
             "ECLIPSE-Community/Lambda-ECLIPSE-Prior-v1.0 there."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, model_validator
 
-from ..base.validation import FrozenModel
+from ..base.validation import FrozenModel, setting
 from .decoders import DECODERS, Decoder, get_decoder
 
 Precision = Literal["auto", "float32", "float16", "bfloat16"]
@@ -28,50 +28,51 @@ class PictureSettings(FrozenModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    decoder: Annotated[str, AfterValidator(_known)] = Field(
-        "kandinsky22",
-        description="Diffusion model.",
-        json_schema_extra={"choices": list(DECODERS)},
+    decoder: Annotated[str, AfterValidator(_known)] = setting(
+        "kandinsky22", "Decoder", "Diffusion model.", choices=list(DECODERS)
     )
     # Each region and [CLS] start from the same noise.
-    seed: int = Field(
+    seed: int = setting(
         0,
-        description="Seed of the first picture; the next ones count up from it.",
+        "Seed",
+        "Seed of the first picture; the next ones count up from it.",
         ge=0,
         le=MOST_SEED,
     )
     # None for the decoder's default, as with the next two
-    steps: int | None = Field(
+    steps: int | None = setting(
         None,
-        description="Steps of a picture (default: 50; unclip: 20).",
+        "Steps",
+        "Steps of a picture (default: 50; unclip: 20).",
         ge=1,
         le=MOST_STEPS,
-        json_schema_extra={"cli": "draw-steps"},
+        cli="draw-steps",
     )
-    guidance: float | None = Field(
+    guidance: float | None = setting(
         None,
-        description="Scale of the guidance (default: 7.5; unclip: 10); 1 turns it off.",
+        "Guidance",
+        "Scale of the guidance (default: 7.5; unclip: 10); 1 turns it off.",
         ge=0,
         le=MOST_GUIDANCE,
         allow_inf_nan=False,
     )
-    size: int | None = Field(
+    size: int | None = setting(
         None,
-        description="Side of a picture in pixels (default: 512; unclip: 768).",
+        "Size",
+        "Side of a picture in pixels (default: 512; unclip: 768).",
         ge=SMALLEST,
         le=LARGEST,
         multiple_of=SIDE_STEP,
     )
-    pictures: int = Field(
-        1, description="Pictures of each region, and of [CLS].", ge=1, le=MOST_PICTURES
+    pictures: int = setting(
+        1, "Pictures", "Pictures of each region, and of [CLS].", ge=1, le=MOST_PICTURES
     )
-    norm: Norm = Field(
-        "optimised", description="The embedding as optimised, or scaled to the length of [CLS]."
+    norm: Norm = setting(
+        "optimised", "Norm", "The embedding as optimised, or scaled to the length of [CLS]."
     )
-    device: str = Field("auto", json_schema_extra={"cli": False})  # See `load_model`
-    dtype: Precision = Field(
-        "auto",
-        description="Precision of the decoder; auto: float16 on CUDA, else float32.",
+    device: str = setting("auto", "Device", cli=False)  # See `load_model`
+    dtype: Precision = setting(
+        "auto", "Precision", "Precision of the decoder; auto: float16 on CUDA, else float32."
     )
 
     @model_validator(mode="after")

@@ -69,8 +69,30 @@ class Channel:
             )
 
 
-class ChannelPlane:
-    """Channels added together, as a `PlaneSource`; a single white channel is grey."""
+class _LazySource:
+    """What planes of channels and of colours have in common as a `PlaneSource`."""
+
+    def __init__(self, *planes: LazyPlane) -> None:
+        self._planes = planes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Pixels (H, W)."""
+        return self._planes[0].shape
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Pyramid levels."""
+        return self._planes[0].levels
+
+    def forget(self) -> None:
+        """Drop cached pixels; they are read again when needed."""
+        for plane in self._planes:
+            plane.forget()
+
+
+class ChannelPlane(_LazySource):
+    """Channels added together; a single white channel is grey."""
 
     def __init__(self, channels: Sequence[Channel]) -> None:
         if not channels:
@@ -80,18 +102,9 @@ class ChannelPlane:
                 raise InputError(
                     f"Channel {channel.name!r} does not have the size of {channels[0].name!r}."
                 )
+        super().__init__(*(channel.plane for channel in channels))
         self._channels = tuple(channels)
         self._auto: dict[int, Limits | InputError] = {}
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Pixels (H, W)."""
-        return self._channels[0].plane.shape
-
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        """Pyramid levels of the channels."""
-        return self._channels[0].plane.levels
 
     @property
     def limits(self) -> tuple[Limits, ...]:
@@ -144,33 +157,19 @@ class ChannelPlane:
         if all(isinstance(error, InputError) for error in errors):
             raise errors[0]  # type: ignore[misc]
 
-    def forget(self) -> None:
-        """Drop cached pixels; they are read again when needed."""
-        for channel in self._channels:
-            channel.plane.forget()
 
-
-class ColourPlane:
-    """RGB or RGBA as a `PlaneSource`; RGBA is composited onto black."""
+class ColourPlane(_LazySource):
+    """RGB or RGBA; RGBA is composited onto black."""
 
     def __init__(self, plane: LazyPlane) -> None:
         if plane.samples not in (3, 4):
             raise InputError(f"Colours are RGB or RGBA; got {plane.samples} values per pixel.")
+        super().__init__(plane)
         self._plane = plane
         self._limits: Limits | None = None
         self._opaque: float | None = None
         if plane.dtype.kind in "ub" and plane.dtype.itemsize == 1:
             self._limits = (0.0, 1.0 if plane.dtype.kind == "b" else 255.0)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Pixels (H, W)."""
-        return self._plane.shape
-
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        """Pyramid levels of the plane."""
-        return self._plane.levels
 
     def read(self, level: int, box: Box) -> Array:
         """Read a box (h, w, 3): uint8 if stored as uint8, else float32 in 0..1."""
@@ -206,10 +205,6 @@ class ColourPlane:
             if bool((colours != first).any()):
                 return
         raise InputError(nothing_to_see(first))
-
-    def forget(self) -> None:
-        """Drop cached pixels; they are read again when needed."""
-        self._plane.forget()
 
 
 def as_source(image: npt.ArrayLike | PlaneSource) -> PlaneSource:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,17 +80,9 @@ def open_other_format(path: Path, number: int = 0) -> Stack:
     if "s" in axes and "c" in axes:  # colours are no channels
         place = axes.index("c")
         data, axes = data.take(0, axis=place), (*axes[:place], *axes[place + 1 :])
-    stack = stack_of(data, axes=axes, name=str(path))
     names = tuple(map(str, image.channel_names or ())) if "c" in axes else ()
-    return Stack(
-        levels=stack.levels,
-        axes=stack.axes,
-        name=stack.name,
-        channels=names,
-        units=_units(image),
-        images=scenes,
-        series=number,
-    )
+    stack = stack_of(data, axes=axes, name=str(path))
+    return replace(stack, channels=names, units=_units(image), images=scenes, series=number)
 
 
 def _units(image: Any) -> Units | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ..base.errors import InputError
 from ..base.units import Units
 from .channels import Channel, ChannelPlane, ColourPlane, default_colours
 from .lazy_plane import LazyPlane
 from .plane_source import PlaneSource
+
+_OF_A_PLANE: Final = ("y", "x", "c", "s")  # axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,37 +49,39 @@ class Stack:
         self.close()
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of the axes at the finest level, by name."""
+        return dict(zip(self.axes, map(int, self.levels[0].shape), strict=True))
+
+    @property
     def plane_axes(self) -> dict[str, int]:
         """Names and sizes of the axes that count planes."""
-        sizes = zip(self.axes, self.levels[0].shape, strict=True)
-        return {name: int(size) for name, size in sizes if name not in ("y", "x", "c", "s")}
+        return {name: size for name, size in self.sizes.items() if name not in _OF_A_PLANE}
 
     @property
     def pages(self) -> dict[str, int]:
         """Names and sizes of all axes longer than 1 other than y, x and colours."""
-        sizes = zip(self.axes, self.levels[0].shape, strict=True)
-        return {name: int(n) for name, n in sizes if name not in ("y", "x", "s") and n > 1}
+        others = ("y", "x", "s")
+        return {name: n for name, n in self.sizes.items() if name not in others and n > 1}
 
     @property
     def shape(self) -> tuple[int, int]:
         """Pixels (H, W) of a plane."""
-        size = dict(zip(self.axes, self.levels[0].shape, strict=True))
-        return int(size["y"]), int(size["x"])
+        return self.sizes["y"], self.sizes["x"]
 
     @property
     def channel_names(self) -> list[str]:
         """Number and name of each channel: "0 DAPI"; empty without an axis of channels."""
         if "c" not in self.axes:
             return []
-        count = int(self.levels[0].shape[self.axes.index("c")])
+        count = self.sizes["c"]
         names = self.channels if len(self.channels) == count else ("",) * count
         return [f"{number} {name}".strip() for number, name in enumerate(names)]
 
     @property
     def channel_count(self) -> int:
         """How many channels or colours a pixel has."""
-        sizes = dict(zip(self.axes, self.levels[0].shape, strict=True))
-        return int(sizes.get("c", 1) * sizes.get("s", 1))
+        return self.sizes.get("c", 1) * self.sizes.get("s", 1)
 
     def used_channels(self, chosen: Sequence[str] | None = None) -> list[str]:
         """Return those of `channel_names` that the model sees."""
@@ -142,7 +146,7 @@ class Stack:
         return ChannelPlane(channels_of)
 
     def _channel_numbers(self, chosen: Sequence[str] | None) -> list[int]:
-        count = int(self.levels[0].shape[self.axes.index("c")]) if "c" in self.axes else 1
+        count = self.sizes.get("c", 1)
         if chosen is None:
             return list(range(count))
         numbers = []

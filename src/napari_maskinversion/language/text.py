@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..base.cache_folder import cache_folder, make_folder
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..base.progress import LABELS, tick
+from ..base.wording import counted
 from .labels.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SENTENCES: Final = 32
 _SAVE_EVERY = 512
 
 
-def embed_vocabulary(model: Backbone, vocabulary: Vocabulary, *, cache: bool = True) -> FloatArray:
+def embed_vocabulary(model: Backbone, vocabulary: Vocabulary) -> FloatArray:
     """Embed the words of a vocabulary: each label and each synonym.
 
     A word's embedding is the normalised mean of the unit embeddings of its prompts (CLIP's prompt
@@ -40,8 +41,8 @@ def embed_vocabulary(model: Backbone, vocabulary: Vocabulary, *, cache: bool = T
     """
     prompts, encoder = vocabulary.prompts(), FittingEncoder(model, SENTENCES, "labels")
     total = len(prompts)
-    disk = TextCache(_cache_path(model), model.embed_dim) if cache else None
-    vectors = {} if disk is None else disk.read(prompts)
+    disk = TextCache(cache_folder() / "text" / f"{model.fingerprint}.sqlite", model.embed_dim)
+    vectors = disk.read(prompts)
     missing = [place for place in range(total) if place not in vectors]
     if missing:
         tick(LABELS, len(vectors), total)
@@ -53,13 +54,13 @@ def embed_vocabulary(model: Backbone, vocabulary: Vocabulary, *, cache: bool = T
             means = _means(encoder, [prompts[place] for place in batch])
             unsaved.update(zip(batch, means, strict=True))
             vectors.update(unsaved)
-            if disk is not None and len(unsaved) >= _SAVE_EVERY:
+            if len(unsaved) >= _SAVE_EVERY:
                 disk.write(unsaved, prompts)
                 unsaved = {}
             tick(LABELS, len(vectors), total, encoder.note)
     finally:
         # Also if the work is stopped here.
-        if disk is not None and unsaved:
+        if unsaved:
             disk.write(unsaved, prompts)
     return np.stack([vectors[place] for place in range(total)])
 
@@ -69,10 +70,6 @@ def _means(encoder: FittingEncoder, prompts: list[list[str]]) -> FloatArray:
     means = flat.reshape(len(prompts), len(prompts[0]), -1).mean(axis=1)
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return np.asarray(means / np.maximum(lengths, 1e-12), dtype=np.float32)
-
-
-def _cache_path(model: Backbone) -> Path:
-    return cache_folder() / "text" / f"{model.fingerprint}.sqlite"
 
 
 class FittingEncoder:
@@ -87,7 +84,7 @@ class FittingEncoder:
         attempts = [Attempt(count, device)]
         while count > 1:
             count = max(1, count // 4)
-            note = f"{short}: {count} sentence{'s' * (count != 1)} at once"
+            note = f"{short}: {counted(count, 'sentence')} at once"
             attempts.append(Attempt(count, device, note=note))
         attempts = then_on_cpu(attempts, f"{short} on {device}: embedding them on the CPU")
         self._fallback = OomFallback(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ..base.wording import counted
 from ..engine.compute.lazy_torch import device_name, likely_gpu, torch_if_loaded
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
@@ -37,11 +38,11 @@ class Estimate:
     @property
     def text(self) -> str:
         """One line for people: ``"212 regions in 40 parts of the image, about 1 min 20 s"``."""
-        what = _count(self.regions, "region")
+        what = counted(self.regions, "region")
         if self.planes > 1:
-            what += f" on {_count(self.planes, 'plane')}"
+            what += f" on {counted(self.planes, 'plane')}"
         if self.windows > self.planes:
-            what += f" in {_count(self.windows, 'part')} of the image"
+            what += f" in {counted(self.windows, 'part')} of the image"
         return what if self.seconds is None else f"{what}, {in_words(self.seconds)}"
 
 
@@ -106,10 +107,6 @@ def seconds_of(
         return None
     # The maps of the returned embeddings cost one more step.
     return windows * speed.encoding + regions * (config.steps + 1) * speed.step
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def in_words(seconds: float) -> str:

@@ -76,7 +76,7 @@ class ExplainedWindows:
         tell(words.READING_IMAGE)
         pixels = read_reduced(source, window.level, window.level_box, window.reduce)
         content = hash(np.ascontiguousarray(pixels).tobytes())
-        how = (record.resolution, info.keep_aspect, info.config.layers, str(model.device))
+        how = (record.resolution, info.settings.keep_aspect, info.config.layers, str(model.device))
         key = (replace(window, members=()), *how, pixels.shape, content)
         if key not in self._kept:
             while len(self._kept) >= _KEPT:
@@ -85,7 +85,7 @@ class ExplainedWindows:
             inverter.set_image(
                 pixels,
                 resolution=record.resolution or None,
-                keep_aspect=info.keep_aspect,
+                keep_aspect=info.settings.keep_aspect,
                 config=InversionConfig(layers=info.config.layers),
             )
             self._kept[key] = inverter

@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from ..base import memory
 from ..base.errors import ConfigError, ModelError, NotEnoughMemoryError
+from ..base.identity import file_sha256
 from ..base.progress import Tick, listening, tell, telling
 from ..base.regions import Regions
-from ..diffusion.decoders import DecoderFolder, open_folder, prior_file, weights_hash
+from ..diffusion.decoders import DecoderFolder, open_folder, prior_file
 from ..diffusion.pictures import Condition, Imagined, Picture, PictureStep
 from ..diffusion.settings import PictureSettings
 from ..engine.compute.lazy_torch import device_name, free_memory
@@ -261,7 +262,7 @@ def record_of(
         },
         "prior": None
         if plan.prior is None
-        else {"file": plan.prior.name, "sha256": weights_hash(plan.prior)},
+        else {"file": plan.prior.name, "sha256": file_sha256(plan.prior)},
         "prompt": request.prompt,
         "subjects": list(request.subjects),
         "settings": {**own, "device": plan.device, "dtype": plan.dtype},

@@ -13,6 +13,7 @@ from ..base.errors import InputError, NoRegionsError
 from ..base.identity import file_sha256, plane_text
 from ..base.regions import Regions
 from ..base.units import Units, short_unit
+from ..base.wording import listed
 from ..images.ome_zarr import is_zarr, label_image
 from ..images.opening import open_image
 from ..images.stack import Stack
@@ -42,7 +43,7 @@ class Inputs:
     names: Mapping[str, str] = field(default_factory=dict)
     """Names that the file of regions lists, used or not, with their colours; "" for none."""
     coco_facts: Mapping[str, Any] = field(default_factory=dict)
-    """What a COCO file says, see `Annotations.coco_facts`."""
+    """What a COCO file says, see `CocoFacts`."""
 
 
 def open_inputs(
@@ -74,7 +75,7 @@ def open_inputs(
             annotated = on_axes(annotated, stack.plane_axes, masks, stack.name, stack.channel_count)
             on_planes = _on_planes(annotated, stack, position, masks, ids)
             notes, names = annotated.notes_text, annotated.vocabulary
-            numbers = annotated.coco_facts
+            numbers = annotated.coco.values
         else:
             said: list[str] = []
             on_planes = _of_label_image(masks, stack, position, settings, said.append)
@@ -110,22 +111,18 @@ def open_stack(
     stack = open_image(image, settings.series)
     if len(stack.images) > 1 and settings.series is None:
         on_note(
-            f"{image} holds {len(stack.images)} images ({_listed(stack.images)}); the first one is "
-            "used. Choose another with --series 1 and so on."
+            f"{image} holds {len(stack.images)} images ({listed(stack.images, _NAMED)}); the first "
+            "one is used. Choose another with --series 1 and so on."
         )
     for note in stack.notes:
         on_note(note)
     names = stack.channel_names
     if len(names) > 1 and settings.channels is None:
         on_note(
-            f"{image} has {len(names)} channels ({_listed(names)}); the model sees all of them in "
-            "one picture of colours. Choose some with --channels."
+            f"{image} has {len(names)} channels ({listed(names, _NAMED)}); the model sees all of "
+            "them in one picture of colours. Choose some with --channels."
         )
     return stack
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + ", ..." * (len(names) > _NAMED)
 
 
 def channels_of(settings: RunSettings) -> list[str] | None:
@@ -148,10 +145,14 @@ def _of_label_image(
         regions = read_masks(masks, stack.shape, series=series, on_note=on_note)
         return [PlaneRegions(place, regions if ids is None else regions.only(ids))]
     on_planes = read_plane_regions(masks, stack, position, mode=mode, only=ids, series=series)
+    _check_there(ids, on_planes, masks)
+    return on_planes
+
+
+def _check_there(ids: set[int] | None, on_planes: Sequence[PlaneRegions], path: Path) -> None:
     gone = sorted((ids or set()) - {name for item in on_planes for name in item.regions.ids})
     if gone:
-        raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {masks}.")
-    return on_planes
+        raise InputError(f"There is no region {listed(gone)} in {path}.")
 
 
 def _on_planes(
@@ -176,9 +177,7 @@ def _on_planes(
         if kept:
             place = tuple((name, places[name]) for name in stack.plane_axes if name in places)
             on_planes.append(PlaneRegions(place, Regions(regions.shape, kept)))
-    gone = sorted((ids or set()) - {name for item in on_planes for name in item.regions.ids})
-    if gone:
-        raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {path}.")
+    _check_there(ids, on_planes, path)
     if not on_planes:
         raise NoRegionsError(f"{path} has no region on the chosen plane.")
     return on_planes

@@ -10,7 +10,6 @@ from ..base.identity import RegionIdentity, RegionKey, identify_all
 from ..base.progress import telling
 from ..base.regions import Regions
 from ..base.units import Units
-from ..engine.settings import InversionConfig
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.region_result import RegionResult
@@ -21,7 +20,7 @@ from . import run as pipeline
 from .encoded_windows import EncodedWindows
 from .progress import RegionChunk
 from .reranking import rerank
-from .run import PlaneTask, run_settings
+from .run import PlaneTask
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -35,15 +34,9 @@ class LiveRun:
     """
 
     def __init__(
-        self,
-        model: Backbone,
-        settings: RunSettings | InversionConfig | None = None,
-        *,
-        units: Units | None = None,
-        **changes: Any,
+        self, model: Backbone, settings: RunSettings, *, units: Units | None = None
     ) -> None:
-        self.model, self._units = model, units
-        self._settings = run_settings(settings, changes)
+        self.model, self._units, self._settings = model, units, settings
         self._encoded = EncodedWindows()
         self._rows: dict[RegionIdentity, RegionResult] = {}
         self._info: RunInfo | None = None
@@ -87,18 +80,17 @@ class LiveRun:
 
     def adopt(self, results: Results, identities: Iterable[RegionIdentity]) -> None:
         """Start with the results of a run with the same model, image and settings."""
-        finished = {RegionKey(row.id, row.position): row for row in results.regions}
+        finished = {row.key: row for row in results.regions}
         rows = {one: finished[one.key] for one in identities if one.key in finished}
         if not rows:
             return
         self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
         self._info = replace(results.info, captions=None)
-        self._set_limits(results.info.unsure)
+        self._set_limits(results.info.settings.unsure)
         self._vocabulary = results.info.vocabulary
 
-    def judge(self, limits: UncertaintyConfig | None) -> None:
+    def judge(self, limits: UncertaintyConfig) -> None:
         """Apply other limits for flags; no region is inverted again."""
-        limits = limits or UncertaintyConfig()
         if limits == self._settings.unsure:
             return
         self._set_limits(limits)

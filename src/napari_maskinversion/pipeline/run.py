@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,6 @@ from ..base.errors import InputError, MaskShapeError
 from ..base.progress import tell
 from ..base.regions import Region, Regions
 from ..base.units import Units
-from ..engine.settings import InversionConfig
-from ..images.channels import as_source
 from ..images.plane_source import ArrayPlane, PlaneSource
 from ..images.windows import plan_windows
 from ..language.captions.bank import CaptionBank, CaptionUse
@@ -32,25 +30,13 @@ from ..results.results import Results
 from ..results.run_info import Machine, RunInfo, space_of
 from ..results.settings import RunSettings
 from .captions import Captioner
-from .progress import Progress, RegionChunk
+from .progress import RegionChunk
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
     from ..results.region_result import WindowRecord
     from .encoded_windows import EncodedWindows
     from .window_runner import Inverted, WindowRunner, WindowWork
-
-__all__ = [
-    "PlaneTask",
-    "Progress",
-    "RegionChunk",
-    "RegionResult",
-    "Results",
-    "RunInfo",
-    "check_tasks",
-    "run",
-    "run_planes",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,44 +72,23 @@ def check_tasks(tasks: Sequence[PlaneTask]) -> None:
             raise InputError("The planes of one run must be planes of one image.")
 
 
-def run(
-    model: Backbone,
-    image: npt.NDArray[Any] | PlaneSource,
-    regions: Regions,
-    vocabulary: Vocabulary | None,
-    settings: RunSettings | InversionConfig | None = None,
-    *,
-    units: Units | None = None,
-    bank: CaptionBank | None = None,
-    **changes: Any,
-) -> Results:
-    """Encode an image, invert its regions chunk by chunk, rank the labels.
-
-    Tells each `Progress` and `RegionChunk`.
-
-    Shapes: image (H, W).
-    """
-    tasks = [PlaneTask(source=as_source(image), regions=regions)]
-    return run_planes(model, tasks, vocabulary, settings, units=units, bank=bank, **changes)
-
-
 def run_planes(
     model: Backbone,
     tasks: Sequence[PlaneTask],
     vocabulary: Vocabulary | None,
-    settings: RunSettings | InversionConfig | None = None,
+    settings: RunSettings,
     *,
     units: Units | None = None,
     bank: CaptionBank | None = None,
     encoded: EncodedWindows | None = None,
-    **changes: Any,
 ) -> Results:
-    """Run several planes of one image; see `run`.
+    """Encode planes of one image, invert their regions chunk by chunk, rank the labels.
+
+    Tells each `Progress` and `RegionChunk`.
 
     ``encoded`` keeps windows encoded for later runs with the same image, model and method.
     """
     image = ImageRun(tasks=tasks, vocabulary=vocabulary, units=units, bank=bank)
-    settings = run_settings(settings, changes)
     ((_, results),) = run_images(model, [image], settings, encoded=encoded)
     return results
 
@@ -314,15 +279,6 @@ class _Run:
                 region.mask, lambda top, bottom: source.values((y0 + top, x0, y0 + bottom, x1))
             )
         return Measured(region.area, region.bbox, measures)
-
-
-def run_settings(
-    settings: RunSettings | InversionConfig | None, changes: Mapping[str, Any]
-) -> RunSettings:
-    """Return settings with changes; without `RunSettings` the model sees whole planes."""
-    if not isinstance(settings, RunSettings):
-        changes = {"window": "whole"} | {k: v for k, v in changes.items() if v is not None}
-    return RunSettings.of(settings, **changes)
 
 
 def _offsets(tasks: Sequence[PlaneTask]) -> list[int]:

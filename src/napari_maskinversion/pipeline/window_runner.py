@@ -18,6 +18,7 @@ from ..base.identity import Position
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..base.progress import STEP, Tick, tell, telling
 from ..base.regions import Regions
+from ..base.wording import counted
 from ..engine.compute.compute_lock import computing
 from ..engine.compute.matmul import has_precision
 from ..engine.invert.inverter import MaskInverter, RegionEmbedder
@@ -467,7 +468,7 @@ def window_attempts(at_once: int, resolution: int, device: str, *, patch: int) -
         while count:
             attempts.append(Attempt(count, device, side, note))
             count //= 2
-            few = f"{count} region{'s' * (count != 1)} at once"
+            few = f"{counted(count, 'region')} at once"
             note = f"{smaller}, {few}" if smaller else f"Not enough memory: {few}"
         side = patch * int(side / 2 / patch)
         if side < _MIN_TOKENS * patch:

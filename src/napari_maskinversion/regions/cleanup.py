@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import ConfigError
 from ..base.regions import Region
+from ..base.validation import Config, setting
 
 BoolArray = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanUp:
+class CleanUp(Config):
     """Operations on a mask, in this order."""
 
-    # Pixels to remove at the edge, then to add. Both together remove thin bridges and specks.
-    erode: float = 0
-    dilate: float = 0
-    fill_holes: bool = False
-    keep_largest: bool = False  # Keep only the largest piece
-
-    def __post_init__(self) -> None:
-        for name in ("erode", "dilate"):
-            value = getattr(self, name)
-            if not 0 <= value < float("inf"):
-                raise ConfigError(f"{name} takes a number of pixels, 0 or more; got {value:g}.")
+    # Both together remove thin bridges and specks.
+    erode: float = setting(0.0, "Erode", "Pixels to take off all around.", ge=0)
+    dilate: float = setting(0.0, "Dilate", "Pixels to add all around afterwards.", ge=0)
+    fill_holes: bool = setting(False, "Fill holes", "Fill holes.")
+    keep_largest: bool = setting(
+        False, "Largest piece", "Keep the largest piece only.", cli="largest"
+    )
 
     @property
     def nothing(self) -> bool:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..base.affine import Affine2D, FloatArray
 from ..base.errors import EmptyMaskError
 from ..base.regions import Region, Regions
+from ..base.wording import listed
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -43,9 +44,9 @@ def rasterise(
         else:
             regions.append(region)
     if outside:
-        names = ", ".join(map(str, outside[:5])) + ", ..." * (len(outside) > 5)
         raise EmptyMaskError(
-            f"{lie_outside(len(outside))} (shape {names}); move each onto it, or delete it."
+            f"{lie_outside(len(outside))} (shape {listed(outside)}); move each onto it, or delete "
+            "it."
         )
     return Regions(plane_shape, regions)
 

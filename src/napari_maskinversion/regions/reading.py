@@ -15,6 +15,7 @@ import numpy as np
 from ..base.errors import InputError, NoRegionsError
 from ..base.reading import as_path, is_of_macos
 from ..base.regions import Region, Regions
+from ..base.wording import listed
 from ..images.decoding import LOSSY, PICTURES, Array, decode, has_void_colour
 from ..images.lazy_plane import ArrayLike
 from ..images.ome_zarr import is_zarr
@@ -27,7 +28,6 @@ from .label_images import check_size, plane_of_labels, regions_of_labels
 _SAMPLES: Final = (2, 3, 4)  # grey or RGB, with or without alpha
 _MOST_COLOURS: Final = 256  # of a picture whose colours tell regions apart
 _VOID: Final = 255  # beside smaller numbers: what many data sets leave undecided
-_NAMED: Final = 5  # files in a note
 OnNote = Callable[[str], object]
 
 
@@ -263,7 +263,7 @@ def _masks(
             empty.append(name)
         else:
             regions.append(region)
-    which = ", ".join(empty[:_NAMED]) + ", ..." * (len(empty) > _NAMED)
+    which = listed(empty)
     if not regions:
         raise NoRegionsError(f"{which} has no pixel; leave it out or draw it again.")
     if empty:

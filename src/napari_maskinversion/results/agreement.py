@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
+from ..base.wording import listed
 from .results import Results
-
-_LISTED: Final = 5  # names in a text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +33,12 @@ class Agreement:
                 "names in the file of the regions."
             )
         if self.others:
-            names = ", ".join(self.other_names[:_LISTED])
-            more = ", ..." if len(self.other_names) > _LISTED else ""
             regions = (
                 "1 region has a name that is"
                 if self.others == 1
                 else (f"{self.others} regions have names that are")
             )
-            parts.append(f"{regions} none of the words ({names}{more}); not compared.")
+            parts.append(f"{regions} none of the words ({listed(self.other_names)}); not compared.")
         return " ".join(parts)
 
 

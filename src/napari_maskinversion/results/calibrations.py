@@ -48,13 +48,6 @@ def calibration_of(fingerprint: str, settings: RunSettings) -> Calibration | Non
     return _read(values) if values else shipped_calibrations().get(key)
 
 
-def own_calibrations() -> dict[str, Calibration]:
-    """Return the limits that the user keeps, by key."""
-    files = sorted(file_of("any").path.parent.glob("*.json"))
-    limits = {file.stem: _read(file_of(file.stem).read()[0]) for file in files}
-    return {key: one for key, one in limits.items() if one is not None}
-
-
 def keep_calibration(fingerprint: str, settings: RunSettings, calibration: Calibration) -> Path:
     """Keep the limits of a model in the user's folder; returns the file."""
     file = file_of(key_of(fingerprint, settings))

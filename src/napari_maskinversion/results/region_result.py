@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from ..base.identity import RegionKey
 from ..base.label_blocks import LARGEST
 from ..base.units import Units
 from ..base.validation import FiniteOrNull, PlainText
@@ -99,6 +100,11 @@ class RegionResult(RegionFacts):
 
     def __repr__(self) -> str:
         return f"<RegionResult: region {self.id}, {self.suggestion or 'no label'}, {self.status}>"
+
+    @property
+    def key(self) -> RegionKey:
+        """What tells it from the others of its image."""
+        return RegionKey(self.id, self.position)
 
     @property
     def has_heatmap(self) -> bool:

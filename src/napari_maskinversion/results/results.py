@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..base.validation import encodable
+from ..base.wording import counted
 from ..images.windows import FloatBox
 from ..language.generation.settings import GenerationUse
 from ..language.ranking.uncertainty import UncertaintyConfig
@@ -53,7 +54,7 @@ class Results:
     @property
     def count_text(self) -> str:
         """The number of regions in words."""
-        return f"{len(self)} region{'s' * (len(self) != 1)}"
+        return counted(len(self), "region")
 
     def extended(self, more: Sequence[RegionResult]) -> Results:
         """Return these results and more."""

@@ -16,7 +16,6 @@ from pydantic import ConfigDict, PositiveInt, TypeAdapter
 from ..base.units import Units
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
-from ..images.windows import WindowConfig
 from ..language.captions.bank import CaptionUse
 from ..language.generation.settings import GenerationUse
 from ..language.labels.vocabulary import Vocabulary
@@ -106,24 +105,9 @@ class RunInfo:
         return self.settings.inversion
 
     @property
-    def keep_aspect(self) -> bool:
-        """False if the plane was squeezed into a square."""
-        return self.settings.keep_aspect
-
-    @property
-    def window(self) -> WindowConfig:
-        """How regions were put into windows."""
-        return self.settings.window
-
-    @property
-    def unsure(self) -> UncertaintyConfig:
-        """Limits that the user chose; None stands for the calibrated ones."""
-        return self.settings.unsure
-
-    @property
     def limits(self) -> UncertaintyConfig:
         """Limits that answers are flagged by."""
-        return self.unsure.filled(self.calibration)
+        return self.settings.unsure.filled(self.calibration)
 
     @property
     def flags_note(self) -> str:
@@ -173,7 +157,7 @@ class RunInfo:
                 "shape": values["image_shape"],
                 "model_input": values["input_size"],
                 "grid": values["grid"],
-                "aspect_kept": self.keep_aspect,
+                "aspect_kept": self.settings.keep_aspect,
             },
             "window": settings["window"],
             "units": values["units"],

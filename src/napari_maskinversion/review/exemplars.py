@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
-from ..base.identity import RegionKey
 from ..language.ranking.ranking import entropy
 from ..results.results import Results
 from .decisions import Decisions, Suggestion
@@ -49,7 +48,7 @@ class Exemplars:
         labels = decisions.accepted()
         rows, names = [], []
         for region in results.regions:
-            label = labels.get(RegionKey(region.id, region.position))
+            label = labels.get(region.key)
             if label is not None:
                 rows.append(region.embedding)
                 names.append(label)

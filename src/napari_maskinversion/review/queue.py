@@ -51,7 +51,7 @@ class ReviewQueue:
     def from_results(cls, results: Results) -> ReviewQueue:
         """Create the queue of a run."""
         return cls(
-            [RegionKey(region.id, region.position) for region in results.regions],
+            [region.key for region in results.regions],
             areas=[region.area for region in results.regions],
             embeddings=results.embeddings,
             **certainty_of(results),

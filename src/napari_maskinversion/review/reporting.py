@@ -97,7 +97,7 @@ def decision_records(
 
 
 def _of(results: Results, decisions: Mapping[RegionKey, Decision]) -> list[Decision | None]:
-    return [decisions.get(RegionKey(region.id, region.position)) for region in results.regions]
+    return [decisions.get(region.key) for region in results.regions]
 
 
 def _record(decision: Decision | None) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
     decisions = _restored(bundle, [*own, *runs], image)
     answers: Answers = []
     for row in bundle.results.regions:
-        decision = decisions.get(RegionKey(row.id, row.position))
+        decision = decisions.get(row.key)
         if decision is None or decision.status == "skipped" or row.ranking is None:
             continue
         answers.append((row, decision.label == row.ranking.labels[0]))

@@ -17,7 +17,7 @@ from napari_maskinversion._napari.explore.region_sources import (
 )
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.layers.layers import file_of
-from napari_maskinversion._napari.session import RegionPlace
+from napari_maskinversion._napari.session import RegionPlace, outdated
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch.decided import archive_file, decide_steps
 from napari_maskinversion.batch.opened import OpenProject
@@ -168,7 +168,7 @@ def changed(qtbot, panel, computed):  # noqa: F811
     gallery = opened(qtbot, panel.gallery, PROJECT)
     review(qtbot, panel)
     paint(panel.session.regions, 0, (10, 10, 20, 20))
-    qtbot.waitUntil(lambda: panel.session.outdated().startswith("1 region has"), timeout=WAIT)
+    qtbot.waitUntil(lambda: outdated(panel.session).startswith("1 region has"), timeout=WAIT)
     return gallery
 
 
@@ -190,7 +190,7 @@ def test_what_did_not_change_on_the_shown_image_is_decided_and_the_rest_is_said(
     assert "2 regions of 2 images. cell-2.png: 1 has changed since and stayed as before." in text
     assert decided(computed) == [1, 1]
     paint(panel.session.regions, 0, (10, 40, 20, 50))
-    qtbot.waitUntil(lambda: panel.session.outdated().startswith("2 regions have"), timeout=WAIT)
+    qtbot.waitUntil(lambda: outdated(panel.session).startswith("2 regions have"), timeout=WAIT)
     changed.undo()
     settled(qtbot, panel)
     text = rejected_all(qtbot, panel, changed)

@@ -18,7 +18,7 @@ from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models import loading
-from napari_maskinversion.pipeline import comparing, estimate, run
+from napari_maskinversion.pipeline import comparing, estimate, progress
 from napari_maskinversion.pipeline.explaining import Explainer, difference, stretched
 from napari_maskinversion.pipeline.progress import Progress
 from napari_maskinversion.pipeline.timings import Speed
@@ -35,7 +35,7 @@ def test_what_is_done_where_memory_runs_out_is_said_in_the_panel(
     qtbot, widget, slow, messages, monkeypatch
 ):
     said = "Not enough memory: 8 regions at once"
-    monkeypatch.setattr(run, "Progress", partial(run.Progress, note=said))
+    monkeypatch.setattr(progress, "Progress", partial(progress.Progress, note=said))
     widget.start()
     slow.go.release(2)
     qtbot.waitUntil(lambda: said in widget.foot.status.text(), timeout=20_000)
@@ -61,7 +61,7 @@ def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
     widget.start()
     slow.go.release(2)
     qtbot.waitUntil(lambda: said in widget.foot.status.text(), timeout=20_000)
-    monkeypatch.setattr(run, "Progress", partial(run.Progress, note="And less of it"))
+    monkeypatch.setattr(progress, "Progress", partial(progress.Progress, note="And less of it"))
     for _ in range(100):
         # What comes right after something else is not shown.
         slow.go.release()
@@ -526,7 +526,7 @@ def test_averaged_methods_and_those_with_weights_are_compared(
 
     def run_planes(model, tasks, vocabulary, settings):
         used.append(settings.method)
-        return original(model, tasks, vocabulary, settings, method="crop")
+        return original(model, tasks, vocabulary, settings.changed({"method": "crop"}))
 
     original = comparing.run_planes
     monkeypatch.setattr(comparing, "run_planes", run_planes)

@@ -96,7 +96,7 @@ def ids(labels):
 
 
 def open_project(qtbot, panel, place):
-    panel.open_images([place])
+    panel.session.ask("open images", [place])
     qtbot.waitUntil(lambda: panel.images.shown is not None, timeout=WAIT)
 
 
@@ -107,7 +107,7 @@ def go(qtbot, panel, name):
 
 def on_disk(qtbot, panel):
     """Wait until nothing is left to be written."""
-    panel.images.flush()
+    panel.images.keeper.flush()
     qtbot.waitUntil(lambda: not panel.images.keeper.writing.busy, timeout=WAIT)
 
 
@@ -121,9 +121,9 @@ def suggested(qtbot, panel):
 def accept(panel, word):
     """Press Accept for all suggestions of a word, however unsure."""
     part = panel.images.part
-    part.limit.setValue(0)
-    part.word.setCurrentText(word)
-    part.accept.click()
+    part.together.limit.setValue(0)
+    part.together.word.setCurrentText(word)
+    part.together.accept.click()
 
 
 def settled(qtbot, panel):

@@ -13,7 +13,7 @@ from napari_maskinversion._napari.images import across
 from napari_maskinversion._napari.images.images_work import About
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
-from napari_maskinversion._napari.session import ManyImages
+from napari_maskinversion._napari.session import ManyImages, staleness
 from napari_maskinversion._napari.workers import driver
 from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.batch.decided import (
@@ -73,14 +73,16 @@ def test_accept_counts_what_waits_and_goes_on_to_a_word_that_has_some(qtbot, pan
     words = Counter(one.suggestion for file in files for one in open_archive(file).results.regions)
     panel.show()
     panel.tabs.show_tab("images")  # it counts the images in view
-    part.limit.setValue(0)
+    part.together.limit.setValue(0)
     for word, count in words.items():
-        part.word.setCurrentText(word)
-        qtbot.waitUntil(lambda count=count: part.accept.text() == f"Accept {count}", timeout=WAIT)
+        part.together.word.setCurrentText(word)
+        qtbot.waitUntil(
+            lambda count=count: part.together.accept.text() == f"Accept {count}", timeout=WAIT
+        )
     (first, _), (other, left) = words.most_common()
     accept_all(qtbot, panel, first)
-    assert part.word.currentText() == other
-    qtbot.waitUntil(lambda: part.accept.text() == f"Accept {left}", timeout=WAIT)
+    assert part.together.word.currentText() == other
+    qtbot.waitUntil(lambda: part.together.accept.text() == f"Accept {left}", timeout=WAIT)
 
 
 def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot, panel, computed):
@@ -199,8 +201,8 @@ def accepting(qtbot, panel, computed, slow_review):
 def test_accepting_in_all_images_waits_for_the_review_that_is_being_opened(
     qtbot, panel, accepting, slow_review
 ):
-    word = accepting.together[0]
-    assert not accepting.accept.isEnabled()
+    word = accepting.together.chosen[0]
+    assert not accepting.together.accept.isEnabled()
     slow_review.set()
     settled(qtbot, panel)
     text = panel.foot.status.text()
@@ -224,7 +226,7 @@ def test_what_waits_for_a_review_does_not_reach_another_project(
 ):
     other = tmp_path_factory.mktemp("other")
     shutil.copytree(computed, other, dirs_exist_ok=True)
-    panel.open_images([other])
+    panel.session.ask("open images", [other])
     qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)
     slow_review.set()
     qtbot.waitUntil(lambda: not panel.session.review_opening, timeout=WAIT)
@@ -285,10 +287,10 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
 
     monkeypatch.setattr(across, "accept_work", slow)
     open_project(qtbot, panel, project)
-    panel.images.forget_ahead()
-    panel.images.part.accept.click()
+    panel.images.ahead.forget()
+    panel.images.part.together.accept.click()
     assert panel.session.many is not None
-    panel.open_images([other])
+    panel.session.ask("open images", [other])
     qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)
     assert panel.session.many is None
     went_on.wait(1)
@@ -329,7 +331,7 @@ def test_nothing_is_accepted_in_all_images_while_the_reviewed_one_is_computed_ag
 def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, computed):
     review(qtbot, panel)
     panel.vocabulary.text.setPlainText("car\ndog\nhouse")
-    qtbot.waitUntil(lambda: panel.session.stale.words, timeout=WAIT)
+    qtbot.waitUntil(lambda: staleness(panel.session).words, timeout=WAIT)
     for word in ("car", "dog"):
         accept_all(qtbot, panel, word)  # at once: the words are not in project.yaml yet
         text = panel.foot.status.text()

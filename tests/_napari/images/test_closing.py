@@ -58,7 +58,7 @@ def wait(done):
         time.sleep(0.01)
 
 
-panel.open_images([Path(sys.argv[1])])
+panel.session.ask("open images", [Path(sys.argv[1])])
 wait(lambda: panel.images.shown is not None)
 panel.images.go("cell-3.png")
 wait(lambda: panel.session.project.current == "cell-3.png")

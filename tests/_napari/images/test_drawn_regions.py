@@ -11,7 +11,7 @@ import pytest
 import skimage.io
 from qtpy.QtCore import QTimer
 
-from napari_maskinversion._napari.images import images_controller
+from napari_maskinversion._napari.images import ahead
 from napari_maskinversion._napari.images.opening import open_project_image
 from napari_maskinversion._napari.images.project_files import new_project
 from napari_maskinversion._napari.layers.layers import is_ours
@@ -46,7 +46,7 @@ FIRST, SECOND, THIRD = "cell-1.png", "cell-2.png", "cell-3.png"
 @pytest.fixture
 def third(qtbot, panel, project, monkeypatch):
     """The window at the third image, which has no regions; nothing is computed ahead."""
-    monkeypatch.setattr(images_controller, "ahead_work", read_ahead)
+    monkeypatch.setattr(ahead, "ahead_work", read_ahead)
     write_place(project / "project.yaml", Place(image=THIRD))
     open_project(qtbot, panel, project)
     return panel
@@ -146,7 +146,7 @@ def test_regions_of_the_users_own_image_stay_his_when_the_projects_is_chosen_aga
     qtbot, panel, project
 ):
     open_project(qtbot, panel, project)
-    panel.images.ahead.drop()
+    panel.images.ahead.worker.drop()
     viewer, session, cell = panel._viewer, panel.session, panel.session.image
     photo = viewer.add_image(picture(64, 64, 9), name="photo")
     mine = viewer.add_labels(skimage.io.imread(label_file(project)), name="mine")
@@ -208,7 +208,7 @@ def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_k
     assert third.session.project.current == THIRD
     assert third.session.project.opening == ""
     causes.append(OSError(errno.ENOSPC, "No space left on device"))
-    third.open_images([project])  # nor does another project take its place
+    third.session.ask("open images", [project])  # nor does another project take its place
     qtbot.waitUntil(lambda: not third.images.finding.busy, timeout=WAIT)
     qtbot.waitUntil(lambda: not third.images.keeper.writing.busy, timeout=WAIT)
     assert ids(third.images.shown.labels.data) == [1]
@@ -222,7 +222,7 @@ def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_k
 
 
 def test_what_is_drawn_while_the_next_image_is_read_is_kept(qtbot, third, project):
-    third.images.forget_ahead()
+    third.images.ahead.forget()
     third.images.go(FIRST)
     paint(third.images.shown.labels, 1, (4, 4, 14, 14))
     qtbot.waitUntil(lambda: third.session.project.current == FIRST, timeout=WAIT)
@@ -284,7 +284,7 @@ def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided
     qtbot, panel, named, dock
 ):
     open_project(qtbot, panel, named)
-    panel.images.forget_ahead()
+    panel.images.ahead.forget()
     assert len(panel.session.results) == panel.session.region_count == 3
     review(qtbot, panel)
     panel.review.act("accept")
@@ -314,7 +314,7 @@ def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided
 @pytest.fixture
 def late(monkeypatch):
     """What is computed ahead ends once this event is set."""
-    gate, work = threading.Event(), images_controller.ahead_work
+    gate, work = threading.Event(), ahead.ahead_work
 
     def slow(*arguments, computed):
         while not gate.is_set():
@@ -322,7 +322,7 @@ def late(monkeypatch):
             show("...")
         return work(*arguments, computed=computed)
 
-    monkeypatch.setattr(images_controller, "ahead_work", slow)
+    monkeypatch.setattr(ahead, "ahead_work", slow)
     yield gate
     gate.set()
 
@@ -336,7 +336,7 @@ def test_regions_drawn_before_late_suggestions_arrive_stay(qtbot, panel, project
     both = kept(project, SECOND)
     assert len(both) == len(before) + 2
     late.set()
-    qtbot.waitUntil(lambda: panel.images._preparing != SECOND, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.images.ahead.name != SECOND, timeout=WAIT)
     assert f"{SECOND}: regions" in layer_names(panel)
     assert "nuclei" in layer_names(panel)
     paint(panel.session.regions, 9, (2, 50, 6, 54))
@@ -377,7 +377,7 @@ def test_the_suggestions_of_the_shown_image_come_before_the_next_image_is_prepar
     qtbot, panel, project
 ):
     open_project(qtbot, panel, project)
-    panel.images.ahead.drop()
+    panel.images.ahead.worker.drop()
     panel.images.computed(FIRST)  # as work on all images tells
     panel.images.recount()
-    assert panel.images._preparing == FIRST
+    assert panel.images.ahead.name == FIRST

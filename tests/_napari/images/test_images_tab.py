@@ -120,7 +120,7 @@ def test_a_review_goes_on_when_the_suggestions_of_the_next_image_come_later(qtbo
     review(qtbot, panel)
     archive = panel.images.project.task(SECOND).archive
     archive.rename(computed / "later")
-    panel.images.forget_ahead()
+    panel.images.ahead.forget()
     go(qtbot, panel, SECOND)
     qtbot.waitUntil(lambda: panel.review.state is None, timeout=WAIT)
     heatmap = panel.canvas.heatmap.layer
@@ -148,7 +148,7 @@ def test_a_project_is_opened_as_it_is_and_changed_where_the_user_changes_it(
     write_project(Project(images=images), bare)
     for place in (file, bare):
         before = place.read_bytes()
-        panel.open_images([place])
+        panel.session.ask("open images", [place])
         qtbot.waitUntil(lambda place=place: is_open(panel, place), timeout=WAIT)
         on_disk(qtbot, panel)
         assert place.read_bytes() == before
@@ -174,7 +174,7 @@ def test_going_back_while_the_next_image_is_read_stays_and_two_steps_are_two_ima
     qtbot, panel, project
 ):
     open_project(qtbot, panel, project)
-    panel.images.forget_ahead()
+    panel.images.ahead.forget()
     panel.images.go(SECOND)
     panel.images.go(FIRST)
     assert panel.session.project.opening == ""

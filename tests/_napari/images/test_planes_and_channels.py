@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tifffile
 
+from napari_maskinversion._napari.session import staleness
 from napari_maskinversion.batch.decided import archive_file, summarize
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
@@ -86,7 +87,7 @@ def test_results_on_all_planes_are_compared_with_the_regions_of_all_planes(qtbot
     with qtbot.waitSignal(panel.changes.worker.done, timeout=WAIT):
         session.edits += 1
     assert not session.changed_regions
-    assert not session.stale
+    assert not staleness(session)
 
 
 def test_what_is_accepted_in_all_images_is_seen_when_an_image_is_opened(qtbot, panel, project):

@@ -12,9 +12,10 @@ from napari_maskinversion._napari.session import (
     ResultRecord,
     RunState,
     Session,
+    next_step,
 )
 
-from ..test_session import ANIMALS, Layer, results_of
+from ..session.test_session import ANIMALS, Layer, results_of
 
 NAMES = ("a.png", "b.png", "c.png")
 
@@ -26,7 +27,7 @@ def session():
     image, regions = Layer(), Layer()
     session.offer([image], [regions])
     session.region_count, session.vocabulary = 3, ANIMALS
-    record = ResultRecord(results=results_of(), snapshot=session.begin_run(), total=3)
+    record = ResultRecord(results=results_of(), snapshot=session.snapshot(), total=3)
     session.show(record)
     session.run = RunState("done", done=3, total=3)
     session.project = ProjectState("cells", NAMES, current="a.png")
@@ -37,15 +38,15 @@ def test_after_the_last_decision_the_button_goes_to_the_next_image_and_at_last_t
     session,
 ):
     now = session.session
-    assert now.next_step is NextStep.REVIEW
+    assert next_step(now) is NextStep.REVIEW
     now.decided = 3
-    assert now.next_step is NextStep.NEXT_IMAGE
+    assert next_step(now) is NextStep.NEXT_IMAGE
     assert step_of(now).title == "Next image"
     now.project = replace(now.project, done=frozenset(NAMES))
-    assert now.next_step is NextStep.EXPORT_ALL
+    assert next_step(now) is NextStep.EXPORT_ALL
     assert "3 of 3" in step_of(now).hint
     now.project = None
-    assert now.next_step is NextStep.EXPORT
+    assert next_step(now) is NextStep.EXPORT
 
 
 def test_the_next_open_image_is_looked_for_after_this_one_and_then_from_the_beginning():

@@ -127,7 +127,7 @@ def test_a_fetch_that_fails_says_so_in_the_dialog(widget, monkeypatch, qtbot):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     page = widget.model
     page.choose(CLIP)
-    widget.controller.show_settings("Model")
+    widget.controller.settings.bring("Model")
     qtbot.waitUntil(lambda: page.fetching.button.height() > 0)  # laid out
     qtbot.mouseClick(page.fetching.button, LEFT)
     qtbot.waitUntil(lambda: page.fetching.problem.isVisible(), timeout=20_000)

@@ -103,7 +103,7 @@ def test_the_panel_is_whole_in_a_window_of_1366_x_768_and_320_pixels_wide(window
     qtbot.waitUntil(lambda: reviewed.width() <= NARROW, timeout=20_000)
     lowest = reviewed.foot.button.mapTo(window, QPoint(0, reviewed.foot.button.height())).y()
     assert lowest <= 768 - window.statusBar().height()
-    word = reviewed.review.part.word
+    word = reviewed.review.part.together.word
     assert word.width() > word.fontMetrics().horizontalAdvance("watermelon") + 40  # and its arrow
     status = reviewed.foot.status
     assert status.height() >= status.heightForWidth(status.width())

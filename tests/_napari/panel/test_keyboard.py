@@ -95,7 +95,7 @@ def test_tab_reaches_every_control_of_every_tab_from_head_to_foot(
     run_to_end(widget)
     switch_on(qtbot, widget)
     widget.review.part.more.click()
-    widget.open_images([photo])
+    widget.session.ask("open images", [photo])
     qtbot.waitUntil(lambda: widget.images.shown is not None, timeout=60_000)
     widget.input.image.choose(widget._viewer.layers["photo"])
     bring(qtbot, widget)

@@ -36,7 +36,7 @@ def another(dock):
 @pytest.fixture
 def pages(widget, qtbot):
     """The pages of the display and of files on disk; the latter is in view."""
-    widget.controller.show_settings("Storage")
+    widget.controller.settings.bring("Storage")
     made = widget.controller.pages
     qtbot.waitUntil(lambda: made.usage is not None, timeout=20000)
     return made
@@ -65,8 +65,8 @@ def test_what_is_chosen_takes_effect_at_once_and_is_kept(
     assert not pages.cache_folder.isEnabled()
     assert "NAPARI_MASKINVERSION_CACHE" in pages.cache_folder.toolTip()
     monkeypatch.delenv("NAPARI_MASKINVERSION_CACHE")
-    widget.controller.show_settings("Display")
-    widget.controller.show_settings("Storage")  # whose folder no variable sets any more
+    widget.controller.settings.bring("Display")
+    widget.controller.settings.bring("Storage")  # whose folder no variable sets any more
     choose(pages, "heatmap", "magma")
     assert load() == Preferences(heatmap="magma")
     after = widget.canvas.heatmap.layer.colormap
@@ -99,12 +99,12 @@ def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow,
 def test_the_panel_starts_as_preferred(another, widget):
     # As the dialog writes them: into the file and, if there is one, onto the page.
     widget.controller.page.show(Preferences(model="ViT-B-16/openai", device="cpu", live=True))
-    assert not widget.live.on  # it is for the next start
+    assert not widget.session.live  # it is for the next start
     widget.shut_down()
     made = another()
     assert made.model.spec.name == "ViT-B-16/openai"
     assert made.model.device.currentText() == "cpu"
-    assert made.live.on
+    assert made.session.live
     assert made.live.part.switch.isChecked()
     made.shut_down()
     assert not made.session.live
@@ -182,7 +182,7 @@ def test_napari_s_page_wins_when_the_panel_starts(another, widget, page):
     assert load() == Preferences(device="cpu", heatmap="inferno")
     assert page().heatmap == "inferno"
     assert made.model.device.currentText() == "cpu"
-    assert not made.live.on
+    assert not made.session.live
 
 
 def test_a_value_the_page_cannot_mean_yet_is_ignored(widget, page, tmp_path):
@@ -229,7 +229,7 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     speed.write_text("x" * 2_000_000)
     foreign.parent.mkdir()
     foreign.write_text("mine")
-    widget.controller.show_settings("Storage")
+    widget.controller.settings.bring("Storage")
     dialog = widget.controller.pages
     qtbot.waitUntil(lambda: dialog.usage is not None, timeout=20000)
     assert "2.0 MB" in dialog.sizes.text()
@@ -274,7 +274,7 @@ def arrange(widget, qtbot):
 
 
 def test_no_text_about_the_storage_is_cut(widget, pages, qtbot):
-    widget.controller.show_settings("Storage")
+    widget.controller.settings.bring("Storage")
     qtbot.waitUntil(lambda: pages.usage is not None, timeout=20_000)
     dialog = widget.controller.settings
     dialog.resize(dialog.minimumSizeHint())
@@ -442,12 +442,9 @@ def test_settings_of_an_older_file_that_are_no_settings_now_are_as_at_first():
     assert problem == ""
 
 
-def test_files_of_earlier_versions_are_read():
-    panel_state.FILE.write({"model": "ViT-B-16/openai", "device": "cpu", "alpha": 3.0})
+def test_review_options_of_the_version_before_are_read():
     panel_state.EARLIER.write({"order": "largest", "learn": True})
     state, problem = panel_state.read_state()
-    wanted = {"model": "ViT-B-16/openai", "device": "cpu", "inversion.alpha": 3.0}
-    assert state.settings == RunSettings().changed(wanted)
     assert state.review == ReviewOptions(order="largest", learn=True)
     assert problem == ""
     panel_state.write_state(state.model_copy(update={"review": ReviewOptions()}))

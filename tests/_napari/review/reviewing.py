@@ -28,9 +28,9 @@ def press(qtbot, where, keys):
 
 def record_of(widget):
     """The record shown, or that of another image."""
-    session = widget.session
-    kept = (record for records in session._records.values() for record in records.values())
-    return session.record or next(kept)
+    records = widget.session.choice.records._records.values()
+    kept = (planes for layers in records for planes in layers.values())
+    return widget.session.record or next(one for planes in kept for one in planes.values())
 
 
 def results_of(widget, fingerprint="model a", seed=0):

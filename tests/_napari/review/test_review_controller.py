@@ -20,7 +20,7 @@ from qtpy.QtWidgets import QDockWidget, QFileDialog, QTableWidget
 from napari_maskinversion._napari.layers import overlays
 from napari_maskinversion._napari.layers.heatmap import DIMMED, OPACITY
 from napari_maskinversion._napari.review.decided_layer import DARK, LIGHT, seen_on
-from napari_maskinversion._napari.session import session_of
+from napari_maskinversion._napari.session import changed_rows, outdated, session_of
 from napari_maskinversion.results.export.catalogue import FORMATS
 
 from .reviewing import canvas, press, switch_on
@@ -53,12 +53,12 @@ def test_a_with_five_rows_selected_accepts_five_and_u_takes_them_back(qtbot, rev
 def test_all_of_one_word_above_a_confidence_are_accepted_by_one_button(qtbot, reviewing, photo):
     part = reviewing.review.part
     part.more.click()
-    part.word.setCurrentText("cat")
-    part.limit.setValue(51)
-    assert not part.accept_all.isEnabled()
-    part.limit.setValue(50)  # the stand-in run is sure by half
-    assert part.accept_all.text() == "Accept 25"
-    qtbot.mouseClick(part.accept_all, Qt.MouseButton.LeftButton)
+    part.together.word.setCurrentText("cat")
+    part.together.limit.setValue(51)
+    assert not part.together.accept.isEnabled()
+    part.together.limit.setValue(50)  # the stand-in run is sure by half
+    assert part.together.accept.text() == "Accept 25"
+    qtbot.mouseClick(part.together.accept, Qt.MouseButton.LeftButton)
     assert set(saved(photo).values()) == {("accepted", "cat")}
     assert "25 regions are accepted as cat" in reviewing.foot.status.text()
     qtbot.mouseClick(part.buttons["undo"], Qt.MouseButton.LeftButton)
@@ -191,7 +191,7 @@ def test_nothing_outdated_is_decided_or_exported(qtbot, reviewing, export, tmp_p
     export(reviewing, tmp_path, "csv")
     assert all("Looking whether" in message for message in messages[-2:])
     assert states(reviewing) == {}
-    qtbot.waitUntil(lambda: session.changed_rows == {0, 1}, timeout=20_000)
+    qtbot.waitUntil(lambda: changed_rows(session) == {0, 1}, timeout=20_000)
     assert (status(0), status(2)) == ("outdated", "doubtful")
     press(qtbot, canvas(reviewing), "A")
     assert "1 region has changed since these suggestions were made" in messages[-1]
@@ -207,10 +207,10 @@ def test_nothing_outdated_is_decided_or_exported(qtbot, reviewing, export, tmp_p
     reviewing.exports.accepted_only.setChecked(False)
     image.contrast_limits_range = image.contrast_limits = (0, 200)  # to see better
     qtbot.waitUntil(lambda: session.image_changed, timeout=20_000)
-    assert "2 regions have changed" in session.outdated()
+    assert "2 regions have changed" in outdated(session)
     marks.undo()
-    qtbot.waitUntil(lambda: session.outdated() == "", timeout=20_000)
-    assert session.changed_rows == set(range(50))
+    qtbot.waitUntil(lambda: outdated(session) == "", timeout=20_000)
+    assert changed_rows(session) == set(range(50))
     image.data = before[::-1].copy()
     qtbot.waitUntil(lambda: session.pixels_changed, timeout=20_000)
     press(qtbot, canvas(reviewing), "RU")

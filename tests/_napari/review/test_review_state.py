@@ -94,7 +94,7 @@ def test_a_digit_gives_all_selected_rows_the_label_it_stands_for(make):
     label = state.choices[1].label
     state.accept(2, 0.0, [0, 1, 2])
     assert accepted(state) == {1: label, 2: label, 3: label}
-    step = state.reject(0.0, [1, 2])
+    step = state.dismiss("rejected", 0.0, [1, 2])
     assert state.decision_text(step) == "2 regions are rejected. U takes all of them back."
     assert accepted(state) == {1: label}
 
@@ -102,7 +102,7 @@ def test_a_digit_gives_all_selected_rows_the_label_it_stands_for(make):
 def test_one_word_is_accepted_wherever_it_is_suggested_with_enough_confidence(make):
     state = make([("red", 0.95), ("red", 0.85), ("white", 0.99), ("red", 0.9), ("red", 0.99)])
     state.row = 4
-    state.reject(0.0)
+    state.dismiss("rejected", 0.0)
     state.row = 0
     assert state.above("red", 0.9) == [0, 3]  # the last one is decided
     assert state.above("red", 0.0) == [0, 1, 3]
@@ -157,7 +157,7 @@ def test_learning_offers_words_of_the_present_list_unless_asked(make):
 def test_what_waits_is_what_would_be_accepted_learned_or_by_text(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
     state.row = 2
-    state.reject(0.0)
+    state.dismiss("rejected", 0.0)
     assert [word for word, _ in state.waiting] == ["red", "white"]
     known = KnownRegions()
     known.update(state.results, "another image", {RegionKey(1): "white"})

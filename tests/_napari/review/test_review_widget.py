@@ -3,7 +3,9 @@
 import errno
 import json
 import os
+import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import napari
@@ -19,6 +21,7 @@ from napari_maskinversion._napari.review.learning import KnownRegions, learn
 from napari_maskinversion._napari.review.review_keys import KEYS
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.identity import RegionKey, identify_image
+from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.review import Review
 
 from ..made import made_info
@@ -804,11 +807,19 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     model = Model(
         name="demo", fingerprint="model a", logit_scale=10.0, embed_dim=4, device="cpu", spec=None
     )
-    monkeypatch.setattr(ModelStore, "get", lambda *_: model)
-    show(qtbot, reviewing, results_of(reviewing))
-    press(qtbot, canvas(reviewing), "12" * 9 + "22")  # region 19 is wrong
+    gate = threading.Event()
+    monkeypatch.setattr(ModelStore, "get", lambda *_: gate.wait(60) and model)
     review, words = reviewing.review, reviewing.vocabulary
+    words.text.setPlainText("dog\ncat")
+    results = results_of(reviewing)
+    info = replace(results.info, vocabulary=reviewing.session.vocabulary)
+    show(qtbot, reviewing, Results(info, results.regions))
+    press(qtbot, canvas(reviewing), "12" * 9 + "22")  # region 19 is wrong
     review.part.learn.click()
+    before = review.state
+    show(qtbot, reviewing, Results(info, results.regions))  # as if ranked anew meanwhile
+    qtbot.waitUntil(lambda: review.state not in (None, before))
+    gate.set()
     qtbot.waitUntil(lambda: review.learned is not None, timeout=60_000)
     table = review.learned.table
     shown = [[table.item(row, at).text() for at in range(2)] for row in range(table.rowCount())]

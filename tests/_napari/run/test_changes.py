@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.session import NextStep
+from napari_maskinversion._napari.session import NextStep, next_step, outdated, staleness
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 
 
 def stale(qtbot, widget, text):
-    qtbot.waitUntil(lambda: widget.session.stale.text == text, timeout=20_000)
+    qtbot.waitUntil(lambda: staleness(widget.session).text == text, timeout=20_000)
 
 
 def test_painted_and_removed_regions_are_counted_and_undone_ones_are_not(
@@ -18,17 +18,17 @@ def test_painted_and_removed_regions_are_counted_and_undone_ones_are_not(
 ):
     slow.free = True
     run_to_end(widget)
-    assert not widget.session.stale
+    assert not staleness(widget.session)
     cells = widget._viewer.layers["cells"]
     cells.paint((100, 100), 77)
     stale(qtbot, widget, "1 region changed: update")
     cells.fill((5, 5), 0)  # a region goes
     stale(qtbot, widget, "2 regions changed: update")
-    assert widget.session.next_step is NextStep.UPDATE
+    assert next_step(widget.session) is NextStep.UPDATE
     cells.undo()
     cells.undo()
     stale(qtbot, widget, "")
-    assert widget.session.next_step is NextStep.REVIEW
+    assert next_step(widget.session) is NextStep.REVIEW
 
 
 def test_an_undo_of_a_stroke_counts_at_once(qtbot, widget, slow, run_to_end):
@@ -39,11 +39,11 @@ def test_an_undo_of_a_stroke_counts_at_once(qtbot, widget, slow, run_to_end):
     qtbot.waitUntil(lambda: not widget.session.comparing, timeout=20_000)
     for change, text in ((cells.undo, "1 region changed: update"), (cells.redo, "")):
         change()
-        assert widget.session.outdated()
+        assert outdated(widget.session)
         stale(qtbot, widget, text)
         qtbot.waitUntil(lambda: not widget.session.comparing, timeout=20_000)
     cells.refresh()  # is no edit
-    assert not widget.session.outdated()
+    assert not outdated(widget.session)
 
 
 def test_other_pixels_and_only_these_put_the_image_out_of_date(qtbot, widget, slow, run_to_end):
@@ -52,7 +52,7 @@ def test_other_pixels_and_only_these_put_the_image_out_of_date(qtbot, widget, sl
     photo = widget._viewer.layers["photo"]
     photo.refresh()  # napari says so often without cause
     qtbot.waitUntil(lambda: not widget.changes._touched, timeout=20_000)
-    assert not widget.session.stale
+    assert not staleness(widget.session)
     photo.data = photo.data[::-1].copy()
     stale(qtbot, widget, "image changed: update")
     assert widget.foot.button.text() == "Update the suggestions"
@@ -73,9 +73,9 @@ def test_regions_that_are_moved_scaled_or_turned_have_changed(
     cells.visible = False  # napari says nothing but that it was moved
     before = getattr(cells, name)
     setattr(cells, name, place)
-    qtbot.waitUntil(lambda: widget.session.stale.regions >= 50, timeout=20_000)
-    assert widget.session.next_step is NextStep.UPDATE
-    assert not widget.session.stale.image
+    qtbot.waitUntil(lambda: staleness(widget.session).regions >= 50, timeout=20_000)
+    assert next_step(widget.session) is NextStep.UPDATE
+    assert not staleness(widget.session).image
     setattr(cells, name, before)
     stale(qtbot, widget, "")
 
@@ -99,7 +99,7 @@ def test_edits_of_chosen_regions_count_and_those_of_others_do_not(
     for _ in range(2):
         cells.undo()
     stale(qtbot, widget, "")
-    assert widget.session.next_step is NextStep.REVIEW
+    assert next_step(widget.session) is NextStep.REVIEW
 
 
 def test_regions_selected_after_a_run_of_the_selected_ones_are_another_choice(
@@ -111,14 +111,14 @@ def test_regions_selected_after_a_run_of_the_selected_ones_are_another_choice(
     widget.input.scope.use.setCurrentIndex(1)
     run_to_end(widget)
     cells.selected_label = 18
-    assert widget.session.stale.text == "choice of regions changed: update"
+    assert staleness(widget.session).text == "choice of regions changed: update"
     cells.selected_label = 0  # none: nothing to update to
     cells.selected_label = 17
-    assert not widget.session.stale
+    assert not staleness(widget.session)
     cells.selected_label = 18
     run_to_end(widget)
     assert widget.session.results.ids == [18]
-    assert not widget.session.stale
+    assert not staleness(widget.session)
 
 
 def test_pixels_that_change_while_another_image_is_chosen_are_noticed(
@@ -149,7 +149,7 @@ def test_pixels_and_regions_of_the_run_are_compared_from_another_plane_and_choic
     panel.input.scope.ids.setText("3, 7")
     session = panel.session
     qtbot.waitUntil(lambda: not panel.changes._touched, timeout=20_000)
-    assert session.outdated() == ""
+    assert outdated(session) == ""
     cells.paint((1, 100, 100), 77)  # on this plane
     cells.paint((0, 4, 40), 3)
     qtbot.waitUntil(lambda: len(session.changed_regions) == 1, timeout=20_000)
@@ -158,7 +158,7 @@ def test_pixels_and_regions_of_the_run_are_compared_from_another_plane_and_choic
     assert not session.pixels_changed  # those of the run
     photo.data = photo.data[:, ::-1].copy()
     qtbot.waitUntil(lambda: session.pixels_changed, timeout=20_000)
-    assert session.outdated().startswith("The image has changed")
+    assert outdated(session).startswith("The image has changed")
 
 
 def test_a_run_that_broke_off_is_continued_with_what_is_missing(
@@ -204,7 +204,7 @@ def test_update_inverts_the_changed_region_and_leaves_the_others_as_they_are(
     after = panel.session.results
     assert after.regions[1].raw_embedding is before.regions[1].raw_embedding
     assert after.regions[0].area > before.regions[0].area
-    assert not panel.session.stale
+    assert not staleness(panel.session)
     inverted.clear()
     qtbot.mouseClick(panel.foot.beside["run"], Qt.MouseButton.LeftButton)  # Again
     qtbot.waitUntil(lambda: not panel.runner.busy, timeout=20_000)

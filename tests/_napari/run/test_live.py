@@ -8,6 +8,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.run import live_controller
+from napari_maskinversion._napari.session import staleness
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from tests.scenes import picture
 
@@ -24,7 +25,7 @@ def settled(qtbot, panel):
 def live(qtbot, panel, inverted):
     """The same with live mode switched on and the first answer there."""
     qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
-    assert panel.live.on
+    assert panel.session.live
     settled(qtbot, panel)
     assert panel.results.results.ids == [1, 2]
     inverted.clear()
@@ -190,7 +191,7 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
     go.set()
     settled(qtbot, live)
     assert shown(live) == [1, 2, 7]
-    assert [answer.results.ids for answer in said] == [[1, 2, 7]]
+    assert [answer.record.results.ids for answer in said] == [[1, 2, 7]]
     assert closed == [[1]]
     assert ended == []  # stopped on its way
 
@@ -213,7 +214,7 @@ def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, r
 def test_other_words_and_limits_are_judged_without_inverting(qtbot, live, inverted):
     live.vocabulary.uncertainty.form.set_values({"unsure.overlap": 1.0})
     settled(qtbot, live)
-    assert live.results.results.info.unsure.overlap == 1.0
+    assert live.results.results.info.settings.unsure.overlap == 1.0
     assert all("low overlap" in status for status in live.results.model.frame["status"])
     live.vocabulary.text.setPlainText("key\nbus")
     settled(qtbot, live)
@@ -241,12 +242,12 @@ def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
     settled(qtbot, live)
     assert shown(live) == [2]
     live.live.off()
-    assert not live.session.stale  # all of it counts already
+    assert not staleness(live.session)  # all of it counts already
 
 
 def test_an_answer_about_an_image_that_was_left_is_dropped(qtbot, live, monkeypatch):
     viewer, session = live._viewer, live.session
-    with session.kept_choice():
+    with session.choice.kept():
         large = viewer.add_image(np.zeros((40, 40, 3), np.uint8), name="large")
     held, go, done = threading.Event(), threading.Event(), []
     count = MaskInverter.invert
@@ -274,7 +275,7 @@ def test_an_image_layer_that_is_added_or_removed_is_taken_up_as_displayed(qtbot,
     live.input.scope.choose_channels("displayed")
     settled(qtbot, live)
     inverted.clear()
-    with live.session.kept_choice():
+    with live.session.choice.kept():
         second = live._viewer.add_image(picture(90, 120, seed=4)[:, :, 0], blending="additive")
     settled(qtbot, live)
     assert inverted == [1, 2]
@@ -285,7 +286,7 @@ def test_an_image_layer_that_is_added_or_removed_is_taken_up_as_displayed(qtbot,
 
 def test_nothing_is_marked_as_computing_once_its_work_is_dropped(qtbot, live):
     session = live.session
-    with session.kept_choice():
+    with session.choice.kept():
         other = live._viewer.add_image(np.zeros((40, 40, 3), np.uint8), name="other")
     live.vocabulary.text.setPlainText("")
     settled(qtbot, live)
@@ -303,7 +304,7 @@ def test_too_large_a_plane_is_told_and_live_mode_switched_off(
 ):
     monkeypatch.setattr(live_controller, "MOST_PIXELS", 10_000)
     qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
-    assert not panel.live.on
+    assert not panel.session.live
     (message,) = messages
     assert "Live mode is off now" in message
     assert panel.foot.status.text() == message
@@ -315,7 +316,7 @@ def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
     settled(qtbot, live)
     assert live.foot.status.text().startswith("Live: There are no words")
     assert live.live.part.line.isHidden()
-    assert live.live.on
+    assert live.session.live
     assert shown(live) == [1, 2]
     assert messages == []
     live.vocabulary.text.setPlainText("apple\ncar")
@@ -376,7 +377,7 @@ def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, invert
 
 def test_closing_the_panel_ends_live_mode(qtbot, live, inverted):
     live.shut_down()
-    assert not live.live.on
+    assert not live.session.live
     live._viewer.layers["cells"].paint((40, 30), 1)
     qtbot.wait(live_controller.LATEST + 50)
     assert inverted == []

@@ -242,7 +242,7 @@ def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, viewer, dock, 
     regions = replace(request.input.regions, data=Slow(), pinned=False)
     request = replace(request, input=replace(request.input, regions=regions))
     panel.runner.start(RunTask(request, panel.store).work)
-    panel.session.begin_run()
+    panel.session.begin_run(panel.session.snapshot())
     qtbot.waitUntil(lambda: len(read) == 1, timeout=20_000)
     qtbot.mouseClick(panel.foot.cancel, Qt.MouseButton.LeftButton)
     reading.set()

@@ -8,7 +8,7 @@ from napari.components import ViewerModel
 
 from napari_maskinversion._napari.run_requests.preparing import make_request
 from napari_maskinversion._napari.run_requests.run_task import RunTask
-from napari_maskinversion._napari.session import ResultRecord, Session
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
@@ -29,18 +29,11 @@ class Work:
 
     def run(self, *, keep=False, stop_after=None):
         request = make_request(self.viewer, self.session, keep=keep)
-        snapshot, run = self.session.begin_run(), RunTask(request, ModelStore()).work
         most = 10**9 if stop_after is None else stop_after
-        finished, _ = do(run, stop=lambda update: update.done >= most)
-        self.session.show(
-            ResultRecord(
-                results=finished.results,
-                snapshot=snapshot,
-                identities=finished.identities,
-                fingerprint=finished.pixels,
-            )
-        )
-        return finished.results
+        run = RunTask(request, ModelStore()).work
+        record, _ = do(run, stop=lambda update: getattr(update, "done", 0) >= most)
+        self.session.show(record)
+        return record.results
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import pytest
 
+from napari_maskinversion._napari.session import staleness
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from tests.scenes import demo_model
 
@@ -27,9 +28,9 @@ def test_new_words_reach_the_table_without_a_run(qtbot, ran):
     embeddings = [region.raw_embedding for region in ran.session.results.regions]
     ran.results.select(1)
     ran.vocabulary.text.setPlainText("apple\ncar\nhouse")
-    assert ran.session.stale.words
+    assert staleness(ran.session).words
     qtbot.waitUntil(lambda: words_shown(ran) == {"apple", "car", "house"}, timeout=30_000)
-    assert not ran.session.stale
+    assert not staleness(ran.session)
     assert ran.results.row == 1
     now = ran.session.results.regions
     assert [region.raw_embedding for region in now] == embeddings

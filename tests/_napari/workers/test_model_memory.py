@@ -97,7 +97,7 @@ def test_closing_the_dock_gives_them_back(widget, gpu, qtbot):
 
 def test_unload_says_so_only_when_compare_has_ended(widget, gpu, qtbot, work, messages):
     gpu.load(widget.store)
-    widget.controller.show_settings("Storage")
+    widget.controller.settings.bring("Storage")
     qtbot.waitUntil(lambda: widget.controller.pages.usage is not None, timeout=20_000)
     compare = widget.compare.worker
     compare.start(work.on(widget.store))

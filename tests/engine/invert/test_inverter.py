@@ -14,12 +14,11 @@ from napari_maskinversion.base.errors import (
 )
 from napari_maskinversion.base.progress import Tick
 from napari_maskinversion.engine.models import backbone
-from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.settings import RunSettings
 from tests.engine import oracle
 from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
 from tests.listeners import stopped
-from tests.scenes import demo_model, picture, regions
+from tests.scenes import demo_model, picture, regions, run
 
 
 @pytest.fixture

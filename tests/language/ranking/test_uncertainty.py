@@ -29,7 +29,7 @@ SURE = {"tokens": 20.0, "overlap": 0.6, "ranking": ranking(0.9, 0.08, 0.02), "co
 def test_a_large_region_well_found_and_well_named_is_sure_and_fits():
     verdict = judge(**SURE)
     assert (verdict.sure, verdict.fits) == (True, True)
-    assert (verdict.unsure, verdict.text, verdict.reasons) == (False, "", ())
+    assert (verdict.text, verdict.reasons) == ("", ())
     chances = np.array([0.9, 0.08, 0.02])
     assert verdict.entropy == pytest.approx(-(chances * np.log(chances)).sum(), abs=1e-6)
 
@@ -61,10 +61,10 @@ def test_each_part_says_why_with_the_number(changes, parts, text):
 def test_limits_are_reached_not_passed_and_can_be_turned_off():
     close = ranking(0.6, 0.4)
     edge = UncertaintyConfig(tokens=20, overlap=0.6, margin=close.margin)
-    assert not judge(tokens=20, overlap=0.6, ranking=close, config=edge).unsure
+    assert not judge(tokens=20, overlap=0.6, ranking=close, config=edge).reasons
     poor = {"tokens": 0.1, "overlap": 0.0, "ranking": ranking(0.5, 0.5)}
     assert len(judge(**poor, config=edge).reasons) == 3
-    assert not judge(**poor, config=UncertaintyConfig(tokens=0, overlap=0, margin=0)).unsure
+    assert not judge(**poor, config=UncertaintyConfig(tokens=0, overlap=0, margin=0)).reasons
 
 
 def test_without_calibration_only_a_word_hardly_before_the_next_is_doubtful():
@@ -86,9 +86,9 @@ def test_calibrated_limits_stand_in_for_those_that_were_not_chosen():
 
 
 def test_what_there_is_none_of_is_no_reason():
-    assert not judge(**(SURE | {"ranking": ranking(1.0)})).unsure
+    assert not judge(**(SURE | {"ranking": ranking(1.0)})).reasons
     bare = judge(**(SURE | {"ranking": None, "overlap": math.nan}))
-    assert (bare.unsure, bare.fits) == (False, None)
+    assert (bare.reasons, bare.fits) == ((), None)
     assert math.isnan(bare.entropy)
 
 

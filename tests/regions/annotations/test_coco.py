@@ -266,7 +266,7 @@ def test_a_name_keeps_the_number_that_is_used_and_unused_headings_are_no_words(r
     ]
     result = read(coco(BOX | {"category_id": 2}, categories=categories))
     assert result.labels == ("dog", "person")
-    assert result.category_ids == {"dog": 2, "person": 4}
+    assert result.coco.category_ids == {"dog": 2, "person": 4}
 
 
 def test_names_and_ids_that_look_like_numbers_stay_as_they_are(read):
@@ -275,7 +275,7 @@ def test_names_and_ids_that_look_like_numbers_stay_as_they_are(read):
     result = read(coco(*drawn, categories=categories))
     assert [item.label for item in result.items] == ["01", "1_2", "1"]
     assert [item.source_id for item in result.items] == ["001", "002", "003"]
-    assert result.category_ids == {"01": 1, "1_2": 2, "1": 3}
+    assert result.coco.category_ids == {"01": 1, "1_2": 2, "1": 3}
 
 
 def test_a_box_that_cvat_turned_is_turned(read):

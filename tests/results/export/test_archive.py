@@ -13,12 +13,11 @@ import pytest
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.export.bundle import Bundle
 from napari_maskinversion.results.export.catalogue import FORMATS, write_results
-from tests.scenes import demo_model, picture, regions
+from tests.scenes import demo_model, picture, regions, run
 
 from .bundles import IMAGE
 

@@ -14,12 +14,11 @@ import tifffile
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results import export
 from napari_maskinversion.results.export import catalogue
 from napari_maskinversion.results.export.bundle import Bundle
 from napari_maskinversion.results.export.catalogue import FORMATS
-from tests.scenes import demo_model, picture, regions
+from tests.scenes import demo_model, picture, regions, run
 
 
 def write(name, results, path, **options):

@@ -556,10 +556,8 @@ def find_regions(
         known = _same_as_now(run, candidates)
     reused = known is not None
     if known is None:
-        task = RunTask(run, store)
-        task.run()
-        finished = task.finished()
-        known = Known(finished.results, finished.pixels, finished.masks)
+        record = RunTask(run, store).run()
+        known = Known(record.results, record.fingerprint, record.masks)
     results = known.results
     show(Update(text=words.COMPARING_WORDS, fraction=1.0))
     model = store.load(name, device)

@@ -277,8 +277,8 @@ def _new_layer(viewer: Any, session: Session, image: Any, plane: Plane, words: s
     """Add a layer without regions: what is painted there later can be undone."""
     pixels, about, placed = _layer_of(image, plane)
     layer = Labels(pixels, name=f"{words} (found)", opacity=REGIONS_OPACITY, **about, **placed)
-    session.made_for(image, layer)
-    with selection_kept(viewer), session.kept_choice():
+    session.choice.made_for(image, layer)
+    with selection_kept(viewer), session.choice.kept():
         viewer.add_layer(layer)
     return layer
 

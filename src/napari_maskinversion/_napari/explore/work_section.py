@@ -11,7 +11,7 @@ from ...base import progress_words as words
 from ...base.errors import InputError
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..run_requests.run_source import RunSource
-from ..session import ResultRecord, RunState, Session, Topic, same_regions, same_run
+from ..session import ResultRecord, Session, Topic, same_regions, same_run
 from ..widgets.progress import ProgressRow
 from ..widgets.sections import Note, Section
 from ..workers import notify
@@ -153,7 +153,6 @@ class RegionSection(WorkSection):
         self._info: RunInfo | None = None
         self._origin: RunSource | None = None
         self._record: ResultRecord | None = None
-        self._running = False
         self.section.toggled.connect(self.toggled)
 
     @property
@@ -166,7 +165,7 @@ class RegionSection(WorkSection):
         super().bind()
         self.after("record", self._show_record)
         self.after("row", self._show_row)
-        self.after("run", self._run_changed)
+        self.after("running", self._run_changed)
         self._show_record(self._session.record)
 
     def stop(self) -> None:
@@ -215,10 +214,9 @@ class RegionSection(WorkSection):
             raise InputError("Suggest words first, and select a region in the table.")
         return self._origin
 
-    def _run_changed(self, run: RunState) -> None:
-        if run.running and not self._running:
+    def _run_changed(self, running: bool) -> None:
+        if running:
             self.drop()
-        self._running = run.running
 
     def _show_record(self, record: ResultRecord | None) -> None:
         before, self._record = self._record, record

@@ -12,12 +12,13 @@ from typing import Any
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
+from ...base.wording import counted
 from ...batch.exporting import FILES
 from ...batch.opened import OpenProject
 from ...review.decisions import Step
 from ...review.together import Decided, Verdict
-from ..session import ManyImages, Session
-from ..widgets.dialogs import may_replace
+from ..session import ManyImages, Session, staleness
+from ..widgets.dialogs import ask_where, may_replace
 from ..workers.driver import show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
@@ -42,18 +43,16 @@ class AcrossImages(QObject):
         self._last: Decided | None = None  # what *Undo* takes back
         self._then: Callable[[Any], None] = inform  # takes what the work has made
         self._waiting: Callable[[], None] | None = None  # for a review that is being opened
-        self.worker = Worker("single", "The work on all images", parent=self)
+        self.worker = Worker("single", "The work on all images", self._done, refuse, parent=self)
         # What somebody has decided is saved, also when the window closes meanwhile.
-        self.deciding = Worker("queue", "Deciding", parent=self)
+        self.deciding = Worker("queue", "Deciding", self._done, refuse, parent=self)
         for worker in (self.worker, self.deciding):
             worker.progressed.connect(self._progressed)
-            worker.done.connect(self._done)
-            worker.failed.connect(refuse)
             worker.ended.connect(self._ended)
         part = images.part
         part.suggest.clicked.connect(lambda _=False: self.suggest())
-        part.accept.clicked.connect(
-            lambda _=False: self._once_open(partial(self._accept, *part.together))
+        part.together.accept.clicked.connect(
+            lambda _=False: self._once_open(partial(self._accept, *part.together.chosen))
         )
         part.undo.clicked.connect(lambda _=False: self._once_open(self._take_back))
         part.exporting.connect(self._ask_export)
@@ -101,7 +100,7 @@ class AcrossImages(QObject):
             refuse("Choose words first; they are used for all images.", "words")
             return
         self._images.keeper.use_words()
-        self._images.forget_ahead()  # it would compute one of them, too
+        self._images.ahead.forget()  # it would compute one of them, too
         work = partial(suggest_work, device=self._session.settings.device, store=self._store)
         self._begin(work, self._suggested)
 
@@ -115,21 +114,12 @@ class AcrossImages(QObject):
         if project is None:
             return
         title, usual = "Export all images", project.folder / FILES[name]
-        if name != "parquet":  # a folder of many files
-            path, _ = QFileDialog.getSaveFileName(
-                part,
-                title,
-                str(usual),
-                f"*{usual.suffix}",
-                options=QFileDialog.Option.DontConfirmOverwrite,
-            )
-        else:
+        if name != "parquet":
+            file = ask_where(part, title, str(usual), f"*{usual.suffix}", usual.suffix)
+        else:  # a folder of many files
             folder = QFileDialog.getExistingDirectory(part, f"{title}: folder for {usual.name}")
-            path = str(Path(folder, usual.name)) if folder else ""
-        if not path:
-            return
-        file = Path(path if path.endswith(usual.suffix) else path + usual.suffix)
-        if may_replace(part, [file]):
+            file = Path(folder, usual.name) if folder else None
+        if file is not None and may_replace(part, [file]):
             accepted = bool(part.accepted_only.isChecked())
             names = {name: file.name}
             work = partial(export_work, out=file.parent, formats=[name], names=names)
@@ -143,7 +133,7 @@ class AcrossImages(QObject):
         if project is None or not word:
             return
         here = self._open_here()
-        stale = session.stale.text if here else ""
+        stale = staleness(session).text if here else ""
         own: Step = ()
         if here and not stale:
             own = self._here(lambda: session.ask("accept word", (word, confidence)))
@@ -163,8 +153,8 @@ class AcrossImages(QObject):
         self._images.part.go_on()
         self._changed(accepted, here)
         text = (
-            f"Accepted as {accepted.word}: {_several(accepted.count, 'region')} of "
-            f"{_several(len(accepted.steps), 'image')}. Undo on this tab takes all of them back."
+            f"Accepted as {accepted.word}: {counted(accepted.count, 'region')} of "
+            f"{counted(len(accepted.steps), 'image')}. Undo on this tab takes all of them back."
             if accepted.count
             else f"Nothing is suggested as {accepted.word} so surely."
         )
@@ -191,7 +181,7 @@ class AcrossImages(QObject):
             whole = _with(others, here, own)
             whole = replace(whole, problems={**problems, **whole.problems})
             self._changed(whole, here, verdict)
-            done = f"{_several(whole.count, 'region')} of {_several(len(whole.steps), 'image')}"
+            done = f"{counted(whole.count, 'region')} of {counted(len(whole.steps), 'image')}"
             text = f"Decided: {done}." if whole.count else "Nothing is decided."
             (refuse if whole.problems else inform)(text + about + _left_out(whole))
 
@@ -226,9 +216,9 @@ class AcrossImages(QObject):
 
     def _taken_back(self, rest: Decided, own: Step, asked: object, taken: Decided) -> None:
         self._changed(taken, self._open_here(), asked)
-        text = f"Undecided again: {_several(taken.count + len(own), 'region')}."
+        text = f"Undecided again: {counted(taken.count + len(own), 'region')}."
         if asked is not None:
-            text = f"As before: {_several(taken.count + len(own), 'region')}."
+            text = f"As before: {counted(taken.count + len(own), 'region')}."
         left = set(taken.problems)
         if taken.stopped:
             left |= rest.steps.keys() - taken.steps.keys()
@@ -290,7 +280,7 @@ class AcrossImages(QObject):
         self, work: Callable[..., Any], then: Callable[[Any], None], *, computed: bool = True
     ) -> None:
         """Begin to work on the project as it is once all of it is on the disk."""
-        self._images.flush()
+        self._images.keeper.flush()
         settled = partial(_settled, self._images, self._images.project.file, work, computed)
         worker = self.worker if computed else self.deciding
         if self._waiting is None and not self._busy and worker.start(settled):
@@ -332,13 +322,9 @@ def _left_out(decided: Decided) -> str:
     return f" {len(decided.problems):,} left out, such as {one}: {why.rstrip('.')}."
 
 
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
 def _settled(images: Any, file: Path, work: Callable[..., Any], computed: bool) -> Any:
     """Wait until the project, and what is being computed, is on the disk; then work on that."""
-    while not (images.keeper.writing.idle and (images.ahead.idle or not computed)):
+    while not (images.keeper.writing.idle and (images.ahead.worker.idle or not computed)):
         time.sleep(0.01)
         show(ManyImages("Starting ..."))
     project = images.project

@@ -49,9 +49,7 @@ class Elsewhere(QObject):
         super().__init__(parent)
         self._viewer, self._session = viewer, session
         self._border = RegionBorder(viewer)
-        self.reader = Worker("latest", "Opening the image", parent=self)
-        self.reader.done.connect(self._show)
-        self.reader.failed.connect(refuse)
+        self.reader = Worker("latest", "Opening the image", self._show, refuse, parent=self)
 
     def open(self, place: RegionPlace) -> None:
         """Open a region of the library; its image stays in the viewer if it is there."""

@@ -17,15 +17,17 @@ from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
 from ...library.adding import stored_path
 from ...library.library import Library
-from ..session import Bindings, ProjectState, RegionPlace, Session
+from ..session import ProjectState, RegionPlace, Session, Topic
+from ..widgets.dialogs import ask_where
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 from .across import AcrossImages
+from .ahead import Ahead
 from .elsewhere import Elsewhere
 from .images_widget import ImagesWidget
-from .images_work import About, ahead_work, list_work, open_image_work
+from .images_work import About, list_work, open_image_work
 from .keeper import Keeper
 from .project_disk import Edits, ProjectDisk, Written, defaults
 from .project_files import OpenedPlace, new_project, open_place
@@ -38,7 +40,7 @@ _LOOK: Final = 60  # milliseconds after scrolling
 _LISTED_AT_ONCE: Final = 40
 
 
-class ImagesController(QObject):
+class ImagesController(Topic, QObject):
     """One project at a time, in one of five states.
 
     Closed: the session has no project. Opening: a project is looked for, or the image that
@@ -52,19 +54,18 @@ class ImagesController(QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._store = viewer, session, store
-        self._bindings = Bindings()
         self.part = ImagesWidget()
         self._opened: OpenedPlace | None = None  # its note is said with its first image
         self._new: Sequence[Any] = ()  # images of the folder that the project lacks
         self._place: Place | None = None  # where to go on, once the image is shown
-        self._ready: OpenedImage | None = None  # the image that will probably follow
-        self._preparing = ""  # the image that is being prepared
         self._look_there = False  # at that place, since the user wants to see it
         self._reviewing = False  # the review goes on with the next image that has results
         self.keeper = Keeper(viewer, session, self)
-        self.finding = Worker("latest", "Opening the project", parent=self)
-        self.reader = Worker("latest", "Opening the image", parent=self)
-        self.ahead = Worker("latest", "Preparing the next image", parent=self)
+        self.finding = Worker("latest", "Opening the project", self._found, refuse, parent=self)
+        self.reader = Worker(
+            "latest", "Opening the image", self._show, self._unreadable, parent=self
+        )
+        self.ahead = Ahead(self.keeper, session, store, self)
         self.lister = Worker("latest", "Listing images", parent=self)
         self.across = AcrossImages(self, session, store)
         self.elsewhere = Elsewhere(viewer, session, self)
@@ -80,53 +81,40 @@ class ImagesController(QObject):
         part.seen.connect(self._look_later.throttle)
         self.keeper.written.connect(self._written)
         self.keeper.refused.connect(self._stay)
-        self.finding.done.connect(self._found)
-        self.finding.failed.connect(refuse)
-        self.reader.done.connect(self._show)
-        self.reader.failed.connect(self._unreadable)
-        self.ahead.done.connect(self._prepared)
-        self.ahead.failed.connect(self._not_prepared)
+        self.ahead.late.connect(self._take_results)
+        self.ahead.ready.connect(lambda image: part.model.set_summary(image.name, image.summary))
         self.lister.progressed.connect(self._list)
         self.lister.ended.connect(self._list_on)
 
     # -- life ---------------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session and the viewer."""
-        events, bind = self._session.events, self._bindings.connect
         if self.keeper.disk is None:  # a new panel: nobody keeps the project of the one before
             self._session.project = None
-        bind(events.decisions, self._count)
-        bind(events.review_opening, self.across.review_opening_changed)
-        bind((events.project, events.vocabulary), self._show_state)
-        bind(events.many, lambda many: self.part.show_working(many is not None))
-        self._bindings.answer(self._session, "open images", self.open)
-        self._bindings.answer(self._session, "open region", self._open_region)
-        self._bindings.answer(self._session, "decide", self.across.decide)
-        self._bindings.answer(self._session, "take back", self.across.take_back)
-        bind((events.layers, events.record, events.row), self.elsewhere.hide)
+        self.after("decisions", self._count)
+        self.after("review_opening", self.across.review_opening_changed)
+        self.after("project vocabulary", self._show_state)
+        self.after("many", lambda many: self.part.show_working(many is not None))
+        self.after("layers record row", self.elsewhere.hide)
+        self.answer("open images", self.open)
+        self.answer("open region", self._open_region)
+        self.answer("decide", self.across.decide)
+        self.answer("take back", self.across.take_back)
         self.keeper.follow()
         self._show_state()
 
     def stop(self) -> None:
         """Keep what is not on the disk yet, and stop all work; the project stays open."""
         self.keeper.stop()
-        self._bindings.release()
+        super().stop()
         self._look_later.cancel()
         for worker in (self.finding, self.reader, self.lister):
             worker.drop()
         self.across.stop()
         self.elsewhere.stop()
         self._stay()  # what was being read is not shown
-        self.forget_ahead()
-
-    def flush(self) -> None:
-        """Begin to write all that is not on the disk yet."""
-        self.keeper.flush()
-
-    def keep(self) -> None:
-        """Write all that is not on the disk yet, and wait for it: the window closes."""
-        self.keeper.finish()
+        self.ahead.forget()
 
     @property
     def project(self) -> OpenProject | None:
@@ -168,16 +156,10 @@ class ImagesController(QObject):
             "(Cancel: none yet)",
             images,
         )
-        name, _ = QFileDialog.getSaveFileName(
-            part,
-            "New project: where to keep it",
-            str(Path(images) / PROJECT_FILE),
-            "Projects (*.yaml)",
-            options=QFileDialog.Option.DontConfirmOverwrite,
-        )
-        if name:  # with the words and settings of the panel
-            file, masks = Path(name), Path(regions) if regions else None
-            made = self._defaults(file)
+        usual = str(Path(images) / PROJECT_FILE)
+        file = ask_where(part, "New project: where to keep it", usual, "Projects (*.yaml)")
+        if file is not None:  # with the words and settings of the panel
+            masks, made = Path(regions) if regions else None, self._defaults(file)
             self.finding.start(partial(new_project, file, Path(images), masks, made))
 
     def open(self, paths: Sequence[Path]) -> None:
@@ -198,7 +180,7 @@ class ImagesController(QObject):
         self.keeper.forget()
         if before is not None:
             before.remove()
-        self.forget_ahead()
+        self.ahead.forget()
         self.lister.drop()
         self.part.model.forget()
         project = opened.project
@@ -297,12 +279,11 @@ class ImagesController(QObject):
             self._session.project = replace(state, opening="")
 
     def _enter(self, name: str) -> None:
-        ready, project = self._ready, self.project
+        project = self.project
         if project is None or name not in project.by_name:
             return
-        if ready is not None and ready.name == name:
-            self._ready = None
-            self._show(ready)
+        if (prepared := self.ahead.take(name)) is not None:
+            self._show(prepared)
         else:
             self.reader.start(partial(open_image_work, project, name))
 
@@ -336,7 +317,7 @@ class ImagesController(QObject):
             self._session.say(note, action="add images" if self._new else "")
         self._go_on(opened)
         self.keeper.save_soon("place")
-        self._prepare()
+        self.ahead.prepare()
 
     def _go_on(self, opened: OpenedImage) -> None:
         """Go on at the region where the user was, and with the review."""
@@ -366,7 +347,7 @@ class ImagesController(QObject):
         self.part.model.set_summary(name, Summary(problem=reason))
         self._session.project = replace(state, current=name, opening="")
         refuse(f"{reason} The other images can be opened.")
-        self._prepare()
+        self.ahead.prepare()
 
     def _bring_words(self, opened: OpenedImage) -> None:
         """Show the words of a file of regions, where the project has none of its own."""
@@ -384,50 +365,6 @@ class ImagesController(QObject):
         edits = self.keeper.edits
         if edits is not None and not edits.has_words:
             edits.words, edits.of_regions = self._session.vocabulary, True
-
-    # -- the next image -----------------------------------------------------------------------
-
-    def _prepare(self) -> None:
-        """Compute and read the image that will probably follow, in a worker."""
-        state, project = self._session.project, self.project
-        if state is None or project is None:
-            return
-        following = state.next_open or state.beside(1)
-        if self._ready is not None and self._ready.name != following:
-            self._ready = None
-        if not following or self._ready is not None or following == state.current:
-            return
-        if self.ahead.busy and self._preparing in (following, state.current):
-            return  # the one that is shown comes first, and calls this again
-        self._preparing = following
-        settings, computed = self._session.settings, self._session.many is None
-        work = partial(ahead_work, project, following, settings.device, self._store)
-        self.ahead.start(partial(work, computed=computed))
-
-    def forget_ahead(self, name: str = "") -> None:
-        """Forget what was prepared of an image, or of whatever image."""
-        if self._ready is not None and name in ("", self._ready.name):
-            self._ready = None
-        if name in ("", self._preparing):
-            self.ahead.drop()
-            self._preparing = ""
-
-    def _prepared(self, opened: OpenedImage) -> None:
-        state = self._session.project
-        if state is None or self._preparing != opened.name:
-            return
-        if opened.name == state.current:
-            self._take_results(opened)
-            self._prepare()
-        else:
-            self._ready = opened
-            self.part.model.set_summary(opened.name, opened.summary)
-
-    def _not_prepared(self, _: str) -> None:
-        """Say nothing: it is told when the user goes there."""
-        state = self._session.project
-        if state is not None and self._preparing == state.current:
-            self._prepare()
 
     def _take_results(self, opened: OpenedImage) -> None:
         """Show results that were computed while their image was shown already."""
@@ -479,7 +416,7 @@ class ImagesController(QObject):
         if names != state.done:
             self._session.project = replace(state, done=names)
             self.keeper.writing.start(partial(disk.set_states, dict(done)))
-            self._prepare()
+            self.ahead.prepare()
 
     def _written(self, written: Any) -> None:
         state, model = self._session.project, self.part.model
@@ -489,7 +426,7 @@ class ImagesController(QObject):
         if written.listed:
             names = tuple(written.project.by_name)
             self._session.project = replace(state, names=names, done=written.project.done)
-            self._prepare()
+            self.ahead.prepare()
         if written.regions is not None:
             is_done = written.image in written.project.done
             if not is_done and written.image in state.done:  # with regions to decide about
@@ -497,14 +434,14 @@ class ImagesController(QObject):
             if here and self._session.results is None:
                 model.set_summary(written.image, Summary(regions=len(written.regions)))
         if written.image and not here:
-            self.forget_ahead(written.image)
+            self.ahead.forget(written.image)
             model.drop_summary(written.image)
             self._look_later.throttle()
         if written.image and written.regions is None:
             self._session.computed += 1
         if written.words:  # what was prepared has other words
-            self.forget_ahead()
-            self._prepare()
+            self.ahead.forget()
+            self.ahead.prepare()
 
     # -- what is shown ------------------------------------------------------------------------
 
@@ -548,13 +485,11 @@ class ImagesController(QObject):
         self._session.library_changes += self._session.library is not None
         self._session.computed += 1
         self.part.model.drop_summary(name)
-        if self._ready is not None and self._ready.name == name:
-            self._ready = None
+        self.ahead.take(name)
         self._look_later.throttle()
         state, project = self._session.project, self.project
         if state is not None and project is not None and name == state.current:
-            self._preparing = name
-            self.ahead.start(partial(open_image_work, project, name))
+            self.ahead.read_again(project, name)
 
     def decided(self, name: str, summary: Summary) -> None:
         """Take note how far another image is decided."""
@@ -566,9 +501,9 @@ class ImagesController(QObject):
         for name in self.part.model.names:
             if self.shown is None or name != self.shown.name:
                 self.part.model.drop_summary(name)
-                self.forget_ahead(name)
+                self.ahead.forget(name)
         self._look_later.throttle()
-        self._prepare()
+        self.ahead.prepare()
 
 
 def _name_in(project: OpenProject, place: RegionPlace) -> str:

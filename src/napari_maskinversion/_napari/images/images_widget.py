@@ -9,15 +9,24 @@ from typing import Any, Final
 
 from qtpy.QtCore import QAbstractTableModel, QEvent, QModelIndex, QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtGui import QColor, QFont, QIcon, QPixmap
-from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QLabel, QMenu, QPushButton, QWidget
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QLabel,
+    QMenu,
+    QPushButton,
+    QWidget,
+)
 
 from ...batch.decided import ROUNDING, Summary
 from ...batch.exporting import TITLES
-from ..widgets.controls import number_box, pixmap_of
+from ..widgets.accept_all import AcceptAll
+from ..widgets.controls import pixmap_of
 from ..widgets.keys import IMAGES, PANEL, named, pressed
 from ..widgets.sections import (
     MARGINS,
     Note,
+    button,
     check_entry,
     combo_box,
     line,
@@ -39,7 +48,6 @@ OPEN: Final = {
 }
 _ROWS: Final = 5  # in view
 _RECENT: Final = 5
-_CONFIDENCE: Final = 90  # percent
 _FILTERS: Final = ("all", UNDECIDED, DOUBTFUL, NOTHING_FOUND, EXAMPLE)
 _FILTER_TIP: Final = (
     "Which images to list: choose, or type a word, or a number of regions such as < 5"
@@ -215,7 +223,7 @@ class ImagesWidget(QWidget):
         self.title = Note(name="Project")
         self.model = ImagesModel()
         self.list = table_view(self.model, "Images of the project")
-        self.open = _button("Open...", "Open a folder of images, some images, or a project")
+        self.open = button("Open...", "Open a folder of images, some images, or a project")
         self.recent: tuple[str, ...] = ()  # files of projects, the last one first
         self.show_recent(())
         self.filter = combo_box(_FILTERS, name="Images to list", tip=_FILTER_TIP, typed=True)
@@ -227,30 +235,21 @@ class ImagesWidget(QWidget):
             lambda first, last, *_: self._filter(first.row(), last.row())
         )
         self.previous, self.next = self._step("Previous", -1), self._step("Next", 1)
-        self.suggest = _button(
-            "Suggest for all",
-            "Compute all images without suggestions; you can stop and continue",
-        )
-        self.word = combo_box(
-            name="Word to accept in all images",
-            tip="Accept this word in all images, for undecided regions",
-        )
-        tip, name = "with at least this confidence", "Lowest confidence in all images"
-        self.limit = number_box(0, 100, _CONFIDENCE, tip, suffix=" %", name=name)
-        self.accept = _button(
-            "Accept",
-            "Accept the word in all images, in one step. +: not all are counted yet",
-        )
-        self.accept.setAccessibleName("Accept in all images")
-        self.undo = _button("Undo", "Undo what was last accepted in all images")
-        self.undo.setAccessibleName("Undo in all images")
+        tip = "Compute all images without suggestions; you can stop and continue"
+        self.suggest = button("Suggest for all", tip)
+        tip = "Undo what was last accepted in all images"
+        self.undo = button("Undo", tip, name="Undo in all images")
         self.undo.setEnabled(False)
-        self.word.currentIndexChanged.connect(self._show_waiting)
-        self.limit.valueChanged.connect(self._show_waiting)
-        self.model.dataChanged.connect(self._show_waiting)
-        self.export = _button(
-            "Export all...", "One file or data set for all images with suggestions"
+        self.together = AcceptAll(
+            "in all images",
+            "Accept this word in all images, for undecided regions",
+            "Accept the word in all images, in one step. +: not all are counted yet",
+            self.undo,
         )
+        self.together.changed.connect(self._show_waiting)
+        self.model.dataChanged.connect(self._show_waiting)
+        tip = "One file or data set for all images with suggestions"
+        self.export = button("Export all...", tip)
         titles = {name: f"{title}..." for name, title in TITLES.items()}
         exports = _menu(self.export, titles, self.exporting)
         exports.addSeparator()
@@ -266,8 +265,7 @@ class ImagesWidget(QWidget):
             self.list,
             line(self.previous, self.next, shares=(1, 1)),
             line(self.suggest, self.export, shares=(1, 1)),
-            line(QLabel("All"), self.word, shares=(0, 1)),
-            line(QLabel("from"), self.limit, self.accept, self.undo, shares=(0, 1, 1, 1)),
+            self.together,
             spacing=4,
         )
         head = line(self.title, self.open, shares=(1, 0))
@@ -277,10 +275,8 @@ class ImagesWidget(QWidget):
 
     def _step(self, text: str, by: int) -> QPushButton:
         key = named(PANEL)[f"{text.lower()} image"]
-        button = _button(text, f"{key.what} ({key.shown})")
-        button.setAccessibleName(key.what)
-        button.clicked.connect(lambda _=False: self.moved.emit(by))
-        return button
+        tip = f"{key.what} ({key.shown})"
+        return button(text, tip, lambda: self.moved.emit(by), name=key.what)
 
     def _set_up_list(self) -> None:
         table = self.list
@@ -360,45 +356,36 @@ class ImagesWidget(QWidget):
 
     def show_words(self, words: Sequence[str]) -> None:
         """Offer words to be accepted in all images, and to be listed by."""
-        now = [self.word.itemText(row) for row in range(self.word.count())]
-        if now == list(words):
+        word = self.together.word
+        if [word.itemText(row) for row in range(word.count())] == list(words):
             return
         text = self.filter.currentText()
         with QSignalBlocker(self.filter):
             self.filter.clear()
             self.filter.addItems([*_FILTERS, *words])
             self.filter.setEditText(text)
-        chosen = self.word.currentText()
-        with QSignalBlocker(self.word):
-            self.word.clear()
-            self.word.addItems(list(words))
-            self.word.setCurrentIndex(max(self.word.findText(chosen), 0))
-        self.accept.setEnabled(bool(words))
+        self.together.offer(words)
+        self.together.accept.setEnabled(bool(words))
         self._show_waiting()
 
     def go_on(self) -> None:
         """Choose the word that most regions wait for, if none waits for the one chosen."""
-        word, confidence = self.together
+        word, confidence = self.together.chosen
         waiting = self.model.waiting(confidence)
         if waiting and not waiting[word]:
-            self.word.setCurrentText(waiting.most_common(1)[0][0])
+            self.together.word.setCurrentText(waiting.most_common(1)[0][0])
 
     def _show_waiting(self, *_: object) -> None:
-        word, confidence = self.together
+        word, confidence = self.together.chosen
         count, counting = self.model.waiting(confidence)[word], self.model.is_counting
         known = word and (count or not counting)
-        self.accept.setText(f"Accept {count:,}{'+' * counting}" if known else "Accept")
+        self.together.accept.setText(f"Accept {count:,}{'+' * counting}" if known else "Accept")
 
     def show_working(self, working: bool) -> None:
         """Show whether work on all images goes on."""
-        for button in (self.suggest, self.accept, self.export):
-            button.setEnabled(not working)
-        self.accept.setEnabled(not working and self.word.count() > 0)
-
-    @property
-    def together(self) -> tuple[str, float]:
-        """The word to accept in all images, and the least confidence (0..1)."""
-        return self.word.currentText(), self.limit.value() / 100
+        for one in (self.suggest, self.export):
+            one.setEnabled(not working)
+        self.together.accept.setEnabled(not working and self.together.word.count() > 0)
 
     @property
     def rows_in_view(self) -> tuple[int, int]:
@@ -419,12 +406,6 @@ class ImagesWidget(QWidget):
                 self.chosen.emit(self.model.names[row])
             return True
         return False
-
-
-def _button(text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setToolTip(tip)
-    return button
 
 
 def _menu(

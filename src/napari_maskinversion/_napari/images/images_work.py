@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
+from ...base.wording import counted
 from ...batch.decided import (
     Summary,
     accept_steps,
@@ -30,7 +31,6 @@ from ..run_requests.preparing import check_on_disk
 from ..session import ManyImages
 from ..workers.driver import check_stopped, show
 from ..workers.model_store import ModelStore
-from ..workers.preload import start_torch
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -63,8 +63,7 @@ class Suggested:
         """One line for the user."""
         if not self.total:
             return "All images with regions have suggestions."
-        several = "s" * (self.total != 1)
-        text = f"{self.done:,} of {self.total:,} image{several} computed."
+        text = f"{self.done:,} of {counted(self.total, 'image')} computed."
         if self.stopped:
             text += " Press Suggest for all to continue."
         if self.disk_full:
@@ -77,21 +76,10 @@ class Suggested:
         return text
 
 
-class ModelLoader:
-    """Loads the model of a project when it is first needed."""
-
-    def __init__(self, project: OpenProject, device: str, store: ModelStore) -> None:
-        self._settings, self._device, self._store = project.settings, device, store
-
-    def prepare(self) -> None:
-        """Load PyTorch's libraries."""
-        check_on_disk(self._settings.model)
-        if not self._store.has(self._settings.model, self._device):
-            start_torch()
-
-    def __call__(self) -> Backbone:
-        """Return the model."""
-        return self._store.get(self._settings.model, self._device)
+def _load(project: OpenProject, device: str, store: ModelStore) -> Backbone:
+    """Return the model of a project; it is loaded when it is first needed."""
+    check_on_disk(project.settings.model)
+    return store.load(project.settings.model, device)
 
 
 def open_image_work(project: OpenProject, name: str) -> OpenedImage:
@@ -112,10 +100,8 @@ def ahead_work(
     try:
         task = project.task(name) if computed else None
         if task is not None and not is_computed(task):
-            model = ModelLoader(project, device, store)
-            model.prepare()
             _held = hold(project.out)
-            problem = run_task(task, model=model()).problem
+            problem = run_task(task, model=_load(project, device, store)).problem
             problem = problem or _kept_in_library(project, name)
     except Cancelled:
         raise
@@ -167,12 +153,10 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
     ended.total = len(tasks)
     if not tasks:
         return ended
-    model = ModelLoader(project, device, store)
-    with listening(lambda text: show(ManyImages(text))):
-        model.prepare()
     before = 0
     while before < len(tasks):
-        work = RunTasks(model())
+        with listening(_show_loading):
+            work = RunTasks(_load(project, device, store))
         group = tasks[before : before + work.count(tasks[before:])]
         where = f"Image {before + 1:,} of {len(tasks):,}: {group[0].name}"
         if len(group) > 1:
@@ -196,6 +180,13 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
             return ended
         before += len(group)
     return ended
+
+
+def _show_loading(news: Any) -> None:
+    if isinstance(news, str):
+        show(ManyImages(news))
+    else:
+        check_stopped()
 
 
 def _show_step(where: str, done: float, share: float, progress: Any) -> None:

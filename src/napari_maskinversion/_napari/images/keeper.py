@@ -14,7 +14,8 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from ...base.errors import MaskInversionError
 from ...batch.opened import Place
 from ..layers.layers import EDITS, MOVES, is_regions
-from ..session import SWITCH, Bindings, ResultRecord, RunState, Session
+from ..session import SWITCH, ResultRecord, RunState, Session, Topic
+from ..widgets.layer_list import LayerEvents, layer_of
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -26,7 +27,7 @@ _AT_MOST: Final = 2.0  # seconds that changes may go on without a pause
 _CLOSING: Final = 60  # seconds that a closing window waits for the disk
 
 
-class Keeper(QObject):
+class Keeper(Topic, QObject):
     """Follows the session and the layers of the image shown, and has a worker write what changes.
 
     Edits of regions are counted: those drawn, those sent to the disk, and those that are there.
@@ -38,7 +39,6 @@ class Keeper(QObject):
     def __init__(self, viewer: Any, session: Session, parent: QObject) -> None:
         super().__init__(parent)
         self._viewer, self._session = viewer, session
-        self._bindings = Bindings()
         self.disk: ProjectDisk | None = None
         self.shown: ShownImage | None = None
         self.edits: Edits | None = None  # of the project's words and settings
@@ -46,48 +46,42 @@ class Keeper(QObject):
         self._drawn = self._sent = self._kept = 0
         self._is_sending = False
         self._then: Callable[[], object] | None = None  # once all regions are there
-        self._watched: list[Any] = []
+        self._watched: list[Any] = []  # its layers, as they were when they were looked at last
         self._unsaved: set[str] = set()  # "words", "place"
         self._begun: tuple[Any, bool] = (None, False)  # a run; whether it is one of the project
         self._since = 0.0  # when the first of the changes was made that are not written
         self._later = debouncer(self, _PAUSE, self._save)
-        self.writing = Worker("queue", "Keeping the project", parent=self)
-        self.writing.done.connect(self._outcome)
-        self.writing.failed.connect(refuse)
+        slots = {
+            "inserted": self._layer_added,
+            "removing": self._layer_leaving,
+            "removed": self._layer_removed,
+            **dict.fromkeys((*EDITS, *MOVES), self._drawn_on),
+        }
+        self._events = LayerEvents(viewer, slots)
+        self.writing = Worker("queue", "Keeping the project", self._outcome, refuse, parent=self)
         self.writing.ended.connect(self._all_written)
 
     # -- life ---------------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session and the viewer."""
-        events, bind = self._session.events, self._bindings.connect
-        bind(events.layers, self._chosen)
-        bind(events.run, self._run_changed)
-        bind(events.record, self._record_changed)
-        bind(events.row, lambda _: self.save_soon("place"))
-        bind((events.vocabulary, events.settings), lambda _: self.save_soon("words"))
-        for emitter, slot in self._list_events():
-            emitter.connect(slot)
-        self._watch()
+        self.after("layers", self._chosen)
+        self.after("run", self._run_changed)
+        self.after("record", self._record_changed)
+        self.after("row", lambda _: self.save_soon("place"))
+        self.after("vocabulary settings", lambda _: self.save_soon("words"))
+        self._events.connect()
+        self._watched = self.layers
         self._edited()  # perhaps, while nobody followed
 
     def stop(self) -> None:
         """Write what is not on the disk yet, and follow nothing more."""
         self.flush()
-        self._bindings.release()
-        for emitter, slot in self._list_events():
-            emitter.disconnect(slot)
-        self._watch(released=True)
+        super().stop()
+        self._events.disconnect()
+        self._watched = []
         self._is_sending, self._then = False, None
         self.writing.drop()
-
-    def _list_events(self) -> tuple[tuple[Any, Callable[[Any], None]], ...]:
-        events = self._viewer.layers.events
-        return (
-            (events.inserted, self._layer_added),
-            (events.removing, self._layer_leaving),
-            (events.removed, self._layer_removed),
-        )
 
     def save_soon(self, what: str) -> None:
         """Write "words" or the "place" after a pause."""
@@ -132,7 +126,7 @@ class Keeper(QObject):
     def show(self, shown: ShownImage | None) -> None:
         """Follow an image in place of the one before; its regions are on the disk."""
         self.shown = shown
-        self._watch()
+        self._watched = self.layers
         self._kept = self._drawn
 
     @property
@@ -178,19 +172,11 @@ class Keeper(QObject):
 
     # -- its layers ---------------------------------------------------------------------------
 
-    def _watch(self, *, released: bool = False) -> None:
-        """Follow edits of all layers that hold its regions."""
-        layers = [] if released else self.layers
-        changed = [(one, "disconnect") for one in self._watched if one not in layers]
-        changed += [(one, "connect") for one in layers if one not in self._watched]
-        for layer, act in changed:
-            for name in (*EDITS, *MOVES):
-                emitter = getattr(layer.events, name, None)
-                if emitter is not None:
-                    getattr(emitter, act)(self._edited)
-        self._watched = layers
+    def _drawn_on(self, event: Any) -> None:
+        if layer_of(event) in self._watched:
+            self._edited()
 
-    def _edited(self, _: object = None) -> None:
+    def _edited(self) -> None:
         if self.shown is not None:
             self._drawn += 1
             self._soon()
@@ -211,7 +197,7 @@ class Keeper(QObject):
                 return
             shown.also.append(layer)
         if layer not in self._watched:
-            self._watch()
+            self._watched = self.layers
             self._edited()
 
     def _layer_added(self, event: Any) -> None:
@@ -226,7 +212,7 @@ class Keeper(QObject):
         self._session.say(  # in place of what the session has said of it
             f"'{layer.name}' does not belong to {shown.name} yet; choose it under Regions to "
             "keep what you draw there with the image.",
-            action=SWITCH if self._session.added is layer else "",
+            action=SWITCH if self._session.choice.added() is layer else "",
         )
 
     def _layer_leaving(self, event: Any) -> None:
@@ -246,7 +232,7 @@ class Keeper(QObject):
 
     def _layer_gone(self) -> None:
         if self.shown is not None and set(self._watched) - set(self.layers):
-            self._watch()
+            self._watched = self.layers
             self._edited()
 
     # -- how writing ends ---------------------------------------------------------------------

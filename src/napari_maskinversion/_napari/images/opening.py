@@ -27,7 +27,7 @@ from ...pipeline.inputs import open_inputs
 from ...regions.annotations.annotation import binary_mask
 from ...results.export.archive import open_archive
 from ...review.reporting import decisions_of, identities_of
-from ..layers.label_layers import layer_of_regions
+from ..layers.label_layers import layer_of_regions, why_no_layer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ...results.export.bundle import Bundle
 
 _READ: Final = 512 * 2**20  # bytes; larger images are read where they are looked at
-_MOST_PIXELS: Final = 2_000_000_000
 _DRAWN: Final = 4_096  # pixels of a side that napari draws without a pause
 _MOST_THUMBNAIL: Final = 60_000_000  # pixels of the smallest level; more would take too long
 
@@ -106,11 +105,9 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
                 summary = replace(summary, regions=len(regions))
         except MaskInversionError as error:
             problem = " ".join(str(error).split())
-        if np.prod(shape, dtype=np.float64) > _MOST_PIXELS:
-            raise InputError(f"{file} is too large for regions to be drawn on; use batch.")
-        why = _why_not_drawn(regions, shape)
-        if why:
-            problem, regions, bundle, table = why, [], None, None
+        if why := why_no_layer(regions, shape):
+            regions, bundle, table = [], None, None
+            problem = f"The regions have no layer: {why}; run it with batch."
         regions = [(place, _as_drawn(region)) for place, region in regions]
         labels, about = layer_of_regions(regions, shape, axes)
     return OpenedImage(
@@ -260,15 +257,6 @@ def _scale(stack: Stack) -> tuple[list[float], tuple[str, ...]]:
     scale = [float(sizes.get(name, 1.0)) for name in names]
     known = units.unit in ("nm", "µm", "mm", "cm", "m")
     return scale, tuple(units.unit if name in sizes else "pixel" for name in names) * known
-
-
-def _why_not_drawn(regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...]) -> str:
-    odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
-    if odd is not None:
-        return f"Region {odd} has a number that no label can have (1 to {2**31 - 1})."
-    if any(len(place) != len(shape) - 2 for place, _ in regions):
-        return "The regions lie on other planes than this image has; run it with batch."
-    return ""
 
 
 def _as_drawn(region: Region) -> Region:

@@ -122,26 +122,15 @@ class ProjectDisk:
     ) -> Written | None:
         """Keep the regions of an image, unless they are on the disk already."""
         from ...batch.opened import save_drawn
-        from ...regions.annotations.annotation import Annotation, Annotations
+        from ..layers.label_layers import annotations_of
 
         joined, shape = _joined(layers)
         regions = [pair for own in joined for pair in own]
         now = tuple(identify(region, position) for position, region in regions)
         if set(now) == set(saved.regions):
             return None
-        file = None
-        if now:
-            items = tuple(
-                Annotation(
-                    region=region,
-                    label=region.name,
-                    position=position,
-                    source_id=region.source_id,
-                    values=region.values,
-                )
-                for position, region in regions
-            )
-            file = save_drawn(self.project, name, Annotations(shape=shape, items=items))
+        drawn = annotations_of(regions, shape)
+        file = save_drawn(self.project, name, drawn) if now else None
         path = None if file is None else relative(file, self.project.folder)
         more = bool(set(now) - set(saved.regions))
         before = self.project.by_name[name]

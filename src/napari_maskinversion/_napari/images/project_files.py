@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base.errors import InputError
+from ...base.wording import counted
 from ...batch.opened import OpenProject, added_images, edit
 from ...batch.pairing import Pair, Pairs, is_image, pair
 from ...batch.project import FILE, Project, check_names, write_project
@@ -73,11 +74,11 @@ def _folder(folder: Path, defaults: Project) -> OpenedPlace:
     new = _new_images(opened.project, images)
     if not new:
         return opened
-    several = len(new) > 1
+    is_ = "are" if len(new) > 1 else "is"
     names = ", ".join(one.image.name for one in new[:_LISTED]) + ", ..." * (len(new) > _LISTED)
     note = (
-        f"{opened.note} {_count(len(new))} of this folder {'are' if several else 'is'} not in the "
-        f"project: {names}."
+        f"{opened.note} {counted(len(new), 'image')} of this folder {is_} not in the project: "
+        f"{names}."
     )
     return OpenedPlace(opened.project, note.strip(), new)
 
@@ -118,7 +119,9 @@ def _images(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
         opened = OpenProject.read(folder)
         project = edit(opened.file, lambda content: added_images(content, pairs, folder))
         added = len(project.images) - len(opened.project.images)
-        return OpenedPlace(opened.with_project(project), f"{_count(added)} added to {opened.file}.")
+        return OpenedPlace(
+            opened.with_project(project), f"{counted(added, 'image')} added to {opened.file}."
+        )
     return _made(folder / FILE, Pairs(pairs=tuple(pairs)), defaults)
 
 
@@ -133,7 +136,7 @@ def _opened(project: OpenProject) -> OpenedPlace:
             "project and images together."
         )
     names = ", ".join(gone[:_LISTED]) + ", ..." * (len(gone) > _LISTED)
-    notes = [f"{_count(len(gone))} not there: {names}."] if gone else []
+    notes = [f"{counted(len(gone), 'image')} not there: {names}."] if gone else []
     if project.project.captions is not None:
         notes.append("This tab suggests words only; 'batch' adds the project's captions.")
     return OpenedPlace(project, " ".join(notes))
@@ -144,7 +147,8 @@ def _made(file: Path, pairs: Pairs, defaults: Project) -> OpenedPlace:
     project = added_images(defaults, pairs.pairs, file.parent)
     write_project(project, file)
     some = sum(one.regions is not None for one in project.images)
-    note = f"Made {file.name} in {file.parent}: {_count(len(project.images))}, {some} with regions."
+    count = counted(len(project.images), "image")
+    note = f"Made {file.name} in {file.parent}: {count}, {some} with regions."
     more = f" {pairs.notes[0]}" if pairs.notes else ""
     return OpenedPlace(OpenProject(file.absolute(), project), note + more)
 
@@ -181,7 +185,3 @@ def _places(images: Path, beside: Path | None) -> Iterator[str]:
             yield str(images / f"{{name}}_{end}{suffix}")
     for suffix in (".geojson", ".json", ".xml", ".txt", ".zip"):
         yield str(images / f"{{name}}{suffix}")
-
-
-def _count(number: int) -> str:
-    return f"{number:,} image{'s' * (number != 1)}"

@@ -62,7 +62,9 @@ class ShownImage:
     @property
     def made(self) -> list[Any]:
         """The layers that the panel has made for it."""
-        return [one for one in self.viewer.layers if self.session.is_made_for(one, self.images)]
+        return [
+            one for one in self.viewer.layers if self.session.choice.is_made_for(one, self.images)
+        ]
 
     @property
     def region_layers(self) -> list[Any]:
@@ -94,7 +96,7 @@ class ShownImage:
         """Go on without an image that was removed; return whether a channel is left."""
         rest = [one for one in self.images if one is not image]
         if rest:
-            self.session.made_for(rest[0], *self.made)
+            self.session.choice.made_for(rest[0], *self.made)
             self.images = rest
         return bool(rest)
 
@@ -173,14 +175,14 @@ def show_image(
         **place_of(images[0]),
     )
     layers = viewer.layers
-    with session.kept_choice():
+    with session.choice.kept():
         place = _above(layers, [] if before is None else before.images)
         for number, image in enumerate(images):
             layers.insert(place + number, image)
         above = _above(layers, [] if before is None else [before.labels])
         layers.insert(max(place + len(images), above), labels)
     for image in images:
-        session.made_for(image, labels)
+        session.choice.made_for(image, labels)
     shown = ShownImage(
         viewer, session, opened.name, images, labels, SavedRegions(opened.identities)
     )

@@ -13,12 +13,13 @@ from qtpy.QtWidgets import QLabel, QMenu, QWidget
 
 from ...base.errors import InputError
 from ...base.identity import Position, place_text
+from ...base.wording import counted
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.label_layers import label_type
 from ..layers.layers import EDITS, MOVES, count_regions, is_ours, is_regions, is_shapes, levels_of
 from ..layers.placing import REGIONS_OPACITY, place_of
 from ..session import Session, Topic
-from ..widgets.layer_list import LayerListWatch
+from ..widgets.layer_list import LayerEvents, LayerListWatch, layer_of
 from ..widgets.sections import LayerCombo, Note, button, debouncer, form, line, stack
 from .scope_widget import ScopeWidget
 
@@ -36,8 +37,7 @@ class InputWidget(Topic, QWidget):
     def __init__(self, viewer: Any, session: Session) -> None:
         super().__init__()
         self._viewer, self._session = viewer, session
-        self._watched: Any = None
-        self._undone = 0  # strokes in it
+        self._undone = 0  # strokes in the regions layer
         self.image = LayerCombo(viewer, _is_image, "none open")
         self.regions = LayerCombo(viewer, is_regions, "none yet")
         for combo in (self.image, self.regions):
@@ -80,11 +80,14 @@ class InputWidget(Topic, QWidget):
         self.image.activated.connect(lambda _: session.choose(image=self.image.layer))
         self.regions.activated.connect(lambda _: session.choose(regions=self.regions.layer))
         self._list = LayerListWatch(viewer, self._refresh)
+        edits = dict.fromkeys(EDITS + MOVES, self._drawn)
+        self._edits = LayerEvents(viewer, edits | dict.fromkeys(_PICKS, self._picked))
         self._dims = (viewer.dims.events.current_step, viewer.dims.events.order)
 
     def bind(self) -> None:
         """Follow the session, and the viewer's layers and dimensions."""
         self._list.connect()
+        self._edits.connect()
         for emitter in self._dims:
             emitter.connect(self._edited)
         self.after("layers", self._layer_changed)
@@ -101,16 +104,16 @@ class InputWidget(Topic, QWidget):
         super().stop()
         self._timer.cancel()
         self._list.disconnect()
+        self._edits.disconnect()
         for emitter in self._dims:
             emitter.disconnect(self._edited)
-        self._watch(None)
         self.scope.set_regions(None)
 
     def _use_as_colours(self) -> None:
         image = self._session.image
         if is_channels_first(image):
             regions = self._session.regions
-            with self._session.kept_choice():
+            with self._session.choice.kept():
                 colours = add_in_colour(self._viewer, image)
             self._session.choose(image=colours, regions=regions)
 
@@ -165,7 +168,7 @@ class InputWidget(Topic, QWidget):
         elif number == 0:
             self.line.setText(f"No regions{where}: draw some.")
         else:
-            self.line.setText(f"{number:,} region{'s' * (number != 1)}{where}")
+            self.line.setText(f"{counted(number, 'region')}{where}")
         return number
 
     def _refresh(self, added: Any = None) -> None:
@@ -179,32 +182,32 @@ class InputWidget(Topic, QWidget):
 
     def _layer_changed(self, _: Any = None) -> None:
         regions = self._session.regions
+        self._undone = _undone(regions)
         self._show_choice()
-        self._watch(regions)
         self.scope.set_regions(regions)
         self._offer()
         self.count()
 
-    def _edited(self, event: Any = None) -> None:
+    def _drawn(self, event: Any) -> None:
+        regions = self._session.regions
+        if layer_of(event) is regions:
+            before, self._undone = self._undone, _undone(regions)
+            edited = before != self._undone or event.type in ("paint", "data")
+            self._session.comparing |= edited
+            self._edited()
+
+    def _edited(self, _: Any = None) -> None:
         self._timer.throttle()
-        undone = len(getattr(self._watched, "_redo_history", ()))  # napari tells of a redrawing
-        edited = undone != self._undone or getattr(event, "type", "") in ("paint", "data")
-        self._undone = undone
-        self._session.comparing |= edited
         self._session.edits += 1
 
-    def _picked(self, event: Any = None) -> None:
-        self._session.picks += 1
+    def _picked(self, event: Any) -> None:
+        if layer_of(event) is self._session.regions:
+            self._session.picks += 1
 
-    def _watch(self, layer: Any) -> None:
-        """Follow edits of the regions."""
-        slots = dict.fromkeys(EDITS + MOVES, self._edited) | dict.fromkeys(_PICKS, self._picked)
-        for old, connect in ((self._watched, False), (layer, True)):
-            for name, slot in (slots if old is not None else {}).items():
-                emitter = getattr(old.events, name, None)
-                if emitter is not None:
-                    (emitter.connect if connect else emitter.disconnect)(slot)
-        self._watched, self._undone = layer, len(getattr(layer, "_redo_history", ()))
+
+def _undone(layer: Any) -> int:
+    """Return how many strokes were undone, of which napari tells as of any redrawing."""
+    return len(getattr(layer, "_redo_history", ()))
 
 
 def _is_image(layer: Any) -> bool:

@@ -14,6 +14,7 @@ from qtpy.QtWidgets import QFileDialog, QInputDialog
 
 from ...base.errors import InputError, ManyImagesError
 from ...base.identity import Position
+from ...base.wording import counted
 from ...images.opening import georeference_of
 from ...regions.annotations.annotation import Annotation, Annotations, on_axes
 from ...regions.annotations.label_maps import read_names
@@ -46,9 +47,7 @@ class RegionsFileController(Topic, QObject):
     def __init__(self, viewer: Any, session: Session, part: InputWidget, parent: QObject) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._part = viewer, session, part
-        self.reading = Worker("latest", "Reading regions", parent=self)
-        self.reading.done.connect(self._show)
-        self.reading.failed.connect(refuse)
+        self.reading = Worker("latest", "Reading regions", self._show, refuse, parent=self)
 
     def bind(self) -> None:
         """Follow the session."""
@@ -87,11 +86,11 @@ class RegionsFileController(Topic, QObject):
         if outcome.target.layer not in self._viewer.layers:
             refuse("The image was closed; open it and try again.")
             return
-        with selection_kept(self._viewer), self._session.kept_choice():
+        with selection_kept(self._viewer), self._session.choice.kept():
             pixels, about = outcome.layer
             about |= {"opacity": REGIONS_OPACITY, **outcome.place()}
             made = self._viewer.add_labels(pixels, **about)
-        self._session.made_for(outcome.target.layer, made)
+        self._session.choice.made_for(outcome.target.layer, made)
         here = self._session.choose_for(outcome.target.layer, made)
         name = outcome.target.layer.name
         inform(outcome.message if here else f"{outcome.message} Choose '{name}' to use them.")
@@ -283,8 +282,7 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
         return tuple(places)
 
     layer = layer_of(annotations, tuple(shape), key, path.stem)
-    count = len(annotations.items)
-    message = f"{count} region{'s' * (count != 1)} of {path.name}."
+    message = f"{counted(len(annotations.items), 'region')} of {path.name}."
     if COVERED in layer[1]["metadata"]:
         message += " Some overlap: the smaller ones lie on top, and each is used whole."
     cut = replace(target.cut, index=tuple(index))

@@ -27,37 +27,42 @@ SHADES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class DisplayedLayer:
-    """One image layer and how it is shown.
+class Look:
+    """How an image layer is shown."""
 
-    Shapes: colours (SHADES + 1, 4), float32.
-    """
+    limits: tuple[float, float]
+    gamma: float
+    opacity: float
+    blending: str  # napari's name of it
+    # RGBA (SHADES + 1, 4), float32, from the lower limit to the upper one, then NaN's; None for RGB
+    colours: FloatArray | None
+    smooth: bool  # Interpolated between pixels
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DisplayedLayer:
+    """One image layer and how it is shown."""
 
     plane: LazyPlane
     to_plane: Affine2D  # From pixels of the image plane to pixels of this one
-    limits: tuple[float, float]
-    gamma: float = 1.0
-    opacity: float = 1.0
-    blending: str = "translucent"  # napari's name of it
-    # RGBA from the lower limit to the upper one, then NaN's; None for RGB layers
-    colours: FloatArray | None = None
-    smooth: bool = False  # Interpolated between pixels
+    look: Look
 
     def pixels(self, level: Level, number: int, box: Box) -> tuple[FloatArray, FloatArray] | None:
         """Colours (h, w, 3) and opacity (h, w) of a box; opacity is NaN where the layer ends."""
         values, inside = self._values(level, number, box)
         if values is None:
             return None
-        if self.colours is not None:
-            unit = scale_to_unit(values, self.limits, self.gamma)
+        look = self.look
+        if look.colours is not None:
+            unit = scale_to_unit(values, look.limits, look.gamma)
             places = (unit * (SHADES - 1) + 0.5).astype(np.intp)
             if values.dtype.kind == "f":
                 places[np.isnan(values)] = SHADES
-            colours = self.colours[places]
-            rgb, alpha = colours[..., :3], colours[..., 3] * np.float32(self.opacity)
+            colours = look.colours[places]
+            rgb, alpha = colours[..., :3], colours[..., 3] * np.float32(look.opacity)
         else:
-            rgb = scale_to_unit(values[..., :3], self.limits, self.gamma)
-            alpha = np.full(rgb.shape[:2], self.opacity, np.float32)
+            rgb = scale_to_unit(values[..., :3], look.limits, look.gamma)
+            alpha = np.full(rgb.shape[:2], look.opacity, np.float32)
             if values.shape[2] == 4:
                 alpha *= scale_to_unit(values[..., 3], self._alpha_limits())
         if inside is not None:
@@ -96,7 +101,7 @@ class DisplayedLayer:
         right = min(width, int(x[inside].max()) + 3)
         values = self.plane.read(chosen, (top, left, bottom, right))
         y, x = y - top, x - left
-        if self.smooth:
+        if self.look.smooth:
             return _between(values, y, x), inside
         # Half a pixel goes up, as on the canvas.
         i = np.clip(np.floor(y + 0.5).astype(np.intp), 0, bottom - top - 1)
@@ -152,15 +157,15 @@ class DisplayedPlane:
     def __init__(
         self,
         levels: Sequence[Level],
-        looks: Sequence[DisplayedLayer],
+        layers: Sequence[DisplayedLayer],
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
     ) -> None:
-        if not looks:
+        if not layers:
             raise InputError(
                 "No image layer is visible on this plane; show one, or choose 'this layer'."
             )
         self._levels = tuple(levels)
-        self._looks = tuple(looks)
+        self._layers = tuple(layers)
         self._background = np.asarray(background, dtype=np.float32)
 
     @property
@@ -178,13 +183,13 @@ class DisplayedPlane:
         y0, x0, y1, x1 = box
         out = np.empty((y1 - y0, x1 - x0, 3), np.float32)
         out[:] = self._background
-        for place, look in enumerate(self._looks):
-            looked_up = look.pixels(self._levels[level], level, box)
+        for place, layer in enumerate(self._layers):
+            looked_up = layer.pixels(self._levels[level], level, box)
             if looked_up is None:
                 continue
             rgb, alpha = looked_up
             outside = np.isnan(alpha)
-            mixed = blend(out, rgb, alpha, look.blending, lowest=place == 0)
+            mixed = blend(out, rgb, alpha, layer.look.blending, lowest=place == 0)
             out = np.where(outside[..., None], out, mixed) if outside.any() else mixed
         return np.asarray(out, dtype=np.float32)
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from napari.layers import Image
 from napari.utils.colormaps import Colormap, ensure_colormap
 from napari.utils.colormaps.standardize_color import transform_color
+from scipy.ndimage import map_coordinates
 
 from ...base.preferences import load
 from ...base.regions import Region
@@ -59,17 +60,14 @@ def inside(grid_map: npt.NDArray[Any], box: FloatBox, region: Region) -> npt.NDA
     """
     values, mask = stretched(grid_map), binary_mask(region)
     shares = (np.arange(_INSIDE) + 0.5) / _INSIDE
+    tokens = []
     for axis in (0, 1):
         start, end = region.bbox[axis], region.bbox[axis + 2]
         pixels = start + shares * (end - start)
-        count = values.shape[axis]
-        tokens = (pixels - box[axis]) / (box[axis + 2] - box[axis]) * count - 0.5
-        tokens = np.clip(tokens, 0, count - 1)
-        low = np.minimum(tokens.astype(np.intp), max(count - 2, 0))
-        share = (tokens - low)[:, None] if axis == 0 else tokens - low
-        next_ = np.minimum(low + 1, count - 1)
-        values = (1 - share) * values.take(low, axis) + share * values.take(next_, axis)
+        size = (box[axis + 2] - box[axis]) / values.shape[axis]
+        tokens.append((pixels - box[axis]) / size - 0.5)
         mask = mask.take((shares * (end - start)).astype(np.intp), axis)
+    values = map_coordinates(values, np.meshgrid(*tokens, indexing="ij"), order=1, mode="nearest")
     return np.asarray(values * mask, dtype=np.float32)
 
 

@@ -24,6 +24,8 @@ _LARGE: Final = 16_000_000  # pixels; napari takes seconds to show more than tha
 _ROOM: Final = 2**10  # labels above those of a file
 VALUES: Final = "attributes"
 """Where a layer's metadata has the attributes that regions have in their file, by label."""
+COCO: Final = "napari-maskinversion: coco"
+"""And the `CocoFacts` of this file."""
 COVERED: Final = "napari-maskinversion: covered"
 """Metadata of a layer whose regions overlap: what it does not show of them, by plane and label."""
 
@@ -151,11 +153,28 @@ def layer_of(
     drawn = draw_label_layer(annotations.items, shape, place)
     metadata = {
         "vocabulary": list(annotations.labels),
-        **annotations.coco_facts,
+        COCO: annotations.coco,
         VALUES: {value: item.brought for value, item in drawn.items},
         **({COVERED: drawn.covered} if drawn.covered else {}),
     }
     return drawn.pixels, {"name": name, "features": features_of(drawn), "metadata": metadata}
+
+
+def annotations_of(
+    regions: Sequence[tuple[Position, Region]], shape: tuple[int, int]
+) -> Annotations:
+    """Return regions and their planes with what their file said of them."""
+    items = tuple(
+        Annotation(
+            region=region,
+            label=region.name,
+            position=position,
+            source_id=region.source_id,
+            values=region.values,
+        )
+        for position, region in regions
+    )
+    return Annotations(shape=shape, items=items)
 
 
 def layer_of_regions(
@@ -164,16 +183,6 @@ def layer_of_regions(
     """Return the same of regions and their planes, for an array with rows and columns on axes."""
     turned, (first, second) = axes[0] > axes[1], sorted(axes)
     others = [axis for axis in range(len(shape)) if axis not in axes]
-    items = tuple(
-        Annotation(
-            region=_turned(region) if turned else region,
-            label=region.name,
-            position=position,
-            source_id=region.source_id,
-            values=region.values,
-        )
-        for position, region in regions
-    )
 
     def place(item: Annotation) -> tuple[Any, ...]:
         key: list[Any] = [0] * len(shape)
@@ -183,10 +192,25 @@ def layer_of_regions(
         key[first], key[second] = slice(y0, y1), slice(x0, x1)
         return tuple(key)
 
-    plane = shape[first], shape[second]
-    pixels, about = layer_of(Annotations(shape=plane, items=items), shape, place, "")
+    if turned:
+        regions = [(position, _turned(region)) for position, region in regions]
+    annotations = annotations_of(regions, (shape[first], shape[second]))
+    pixels, about = layer_of(annotations, shape, place, "")
     del about["name"]
     return pixels, about
+
+
+def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: Sequence[int]) -> str:
+    """Return why regions cannot be labels on an image of this shape; "" if they can."""
+    if math.prod(shape) > _MOST_PIXELS:
+        return f"{' x '.join(map(str, shape))} px are too many for one"
+    # Label values must equal the table's numbers.
+    odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
+    if odd is not None:
+        return f"region {odd} has a number that no label can have (1 to {2**31 - 1})"
+    if any(len(place) != len(shape) - 2 for place, _ in regions):
+        return "their planes are not those of this image"
+    return ""
 
 
 def source_facts(features: Any, metadata: Mapping[str, Any]) -> dict[int, dict[str, Any]]:

@@ -15,7 +15,7 @@ from ...images.lazy_plane import LazyPlane
 from ...images.opening import nodata_of, without_masked
 from ...images.plane_source import PlaneSource
 from .coordinates import Grid, Plane, Slice, ViewPoint, pixels_to_layer, plane_of, slice_of
-from .displayed_plane import SHADES, DisplayedLayer, DisplayedPlane, FloatArray
+from .displayed_plane import SHADES, DisplayedLayer, DisplayedPlane, FloatArray, Look
 from .layers import copied, file_of, levels_of
 
 Channels = Literal["layer", "displayed"]
@@ -31,14 +31,9 @@ class LayerCopy:
     levels: tuple[Any, ...]
     pinned: bool  # Arrays in memory hold only the plane shown
     rgb: bool
-    limits: tuple[float, float]
     file: Path | None  # Its file, whose masks hide pixels
     nodata: float | None  # The number that stands for no value in the layer's file
-    gamma: float
-    opacity: float
-    blending: str
-    colours: FloatArray | None
-    smooth: bool
+    look: Look
 
     def lazy(self, cut: Slice) -> LazyPlane:
         """Return the pixels of a plane, lazily."""
@@ -57,15 +52,15 @@ class LayerCopy:
         plane = self.lazy(cut)
         if self.rgb:
             return ColourPlane(plane)
-        low, high = self.limits
+        low, high = self.look.limits
         # No value is neither the darkest nor the brightest one, as in limits of napari's own.
         at = [self.nodata is not None and np.isclose(end, self.nodata) for end in (low, high)]
         if any(at):
             real = auto_limits(plane)
             low, high = real[0] if at[0] else low, real[1] if at[1] else high
         limits = (low, high) if low < high else None
-        channel = Channel(plane=plane, limits=limits, gamma=self.gamma, name=self.grid.name)
-        return ChannelPlane([channel])
+        gamma, name = self.look.gamma, self.grid.name
+        return ChannelPlane([Channel(plane=plane, limits=limits, gamma=gamma, name=name)])
 
 
 def copy_layer(
@@ -86,20 +81,22 @@ def copy_layer(
         levels=tuple(copied(data, cut if pinned else None, snapshot=snapshot) for data in levels),
         pinned=pinned,
         rgb=bool(layer.rgb),
-        limits=_limits(layer),
         file=file_of(layer),
         nodata=nodata_of(file_of(layer), grid.shape),
+        look=_look_of(layer),
+    )
+
+
+def _look_of(layer: Any) -> Look:
+    low, high = layer.contrast_limits
+    return Look(
+        limits=(float(low), float(high)),
         gamma=float(layer.gamma),
         opacity=float(layer.opacity),
         blending=str(layer.blending),
         colours=None if layer.rgb else shades(layer.colormap),
         smooth=str(layer.interpolation2d) != "nearest",
     )
-
-
-def _limits(layer: Any) -> tuple[float, float]:
-    low, high = layer.contrast_limits
-    return float(low), float(high)
 
 
 def shades(colormap: Any) -> FloatArray:
@@ -136,18 +133,7 @@ class Picture:
                 to_plane = pixels_to_layer(self.grid, plane, layer.grid, view)
             except InputError:
                 continue  # not on this plane: the canvas does not show it either
-            looks.append(
-                DisplayedLayer(
-                    plane=numbers,
-                    to_plane=to_plane,
-                    limits=layer.limits,
-                    gamma=layer.gamma,
-                    opacity=layer.opacity,
-                    blending=layer.blending,
-                    colours=layer.colours,
-                    smooth=layer.smooth,
-                )
-            )
+            looks.append(DisplayedLayer(plane=numbers, to_plane=to_plane, look=layer.look))
         levels = self.image.lazy(plane.cut).levels
         return DisplayedPlane(levels, looks, self.background)
 

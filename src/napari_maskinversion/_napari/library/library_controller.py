@@ -21,7 +21,7 @@ from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import IDENTITY, file_of, levels_of
 from ..layers.pictures import copy_picture
 from ..run_requests.preparing import background_of, image_layers
-from ..session import ResultRecord, Session, Topic
+from ..session import ResultRecord, Session, Topic, outdated
 from ..widgets.progress import ProgressRow
 from ..widgets.sections import MARGINS, button, debouncer, line, stack
 from ..workers.driver import Update, show
@@ -151,8 +151,8 @@ class LibraryController(Topic, QObject):
         if library is None or record is None or self.adding.busy:
             return
         with refusing():
-            if outdated := self._session.outdated():
-                raise InputError(outdated)
+            if why := outdated(self._session):
+                raise InputError(why)
             self.part.progress.begin()
             self.adding.start(partial(_add, library, self._source(record)))
             self._show()

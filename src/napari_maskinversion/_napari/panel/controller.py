@@ -41,8 +41,6 @@ class PanelController(Topic, QObject):
         self.preferences = load()
         self.part = PanelHeader(panel, panel.input, self._session)
         self.part.keys.clicked.connect(self.show_keys)
-        self.part.settings.clicked.connect(lambda _=False: self.show_settings())
-        self.part.change.clicked.connect(lambda _=False: self.show_settings("Model"))
         self.part.photographs.clicked.connect(lambda _=False: panel.download.choose(INSTEAD))
         self.pages = StoragePage(self.preferences)
         self.pages.changed.connect(self._save)
@@ -51,6 +49,8 @@ class PanelController(Topic, QObject):
         display = form([*self.pages.display, *panel.input.scope.shown, panel.exports.features])
         pages = {**settings_pages(panel), "Display": display, "Storage": self.pages}
         self.settings = SettingsDialog(pages, panel)
+        self.part.settings.clicked.connect(lambda _=False: self.settings.bring())
+        self.part.change.clicked.connect(lambda _=False: self.settings.bring("Model"))
         self._state = StateKeeper(panel)
         self._started = False
 
@@ -154,12 +154,6 @@ class PanelController(Topic, QObject):
         session = self._session
         session.settings = settings.changed({"device": session.settings.device})
         self._state.show_settings(session.settings)
-
-    # -- places -------------------------------------------------------------------------------
-
-    def show_settings(self, page: str = "") -> None:
-        """Open the settings, at a page if one is named."""
-        self.settings.bring(page)
 
 
 class NapariPage:

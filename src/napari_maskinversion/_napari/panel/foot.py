@@ -10,10 +10,11 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFrame, QPushButton
 
 from ...base import progress_words as words
-from ..session import NextStep, Session, Staleness, Topic
+from ...base.wording import counted
+from ..session import NextStep, Session, Staleness, Topic, next_step, staleness
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.progress import ProgressBar
-from ..widgets.sections import MARGINS, Note, line, stack
+from ..widgets.sections import MARGINS, Note, button, line, stack
 
 _WHOLE: Final = 1000  # of the progress bar
 _FOLLOWED: Final = (
@@ -74,8 +75,10 @@ class Step:
 
 def step_of(session: Session) -> Step:
     """Return what to offer next."""
-    count, stale, missing = session.region_count, session.stale, session.missing
-    regions = "regions" if count is None else _several(count, "region")
+    count, stale, missing = session.region_count, staleness(session), session.missing
+    regions = "regions" if count is None else counted(count, "region")
+    following = next_step(session)
+    done = "" if session.project is None else f"{session.project.progress} images done."
     elsewhere = session.elsewhere and f"The suggestions are for {session.elsewhere}."
     steps = {
         NextStep.OPEN_SAMPLE: Step(
@@ -100,13 +103,13 @@ def step_of(session: Session) -> Step:
         NextStep.WAIT: Step("Suggesting words ...", "", ""),
         NextStep.UPDATE: Step(_update(stale, missing), "update", _sentence(stale.text)),
         NextStep.CONTINUE: Step(
-            f"Continue with {_several(missing, 'region')}",
+            f"Continue with {counted(missing, 'region')}",
             "continue",
-            f"{len(session.results or ()):,} of {_several(session.total, 'region')} done.",
+            f"{len(session.results or ()):,} of {counted(session.total, 'region')} done.",
             ("review", "run"),
         ),
         NextStep.REVIEW: Step(
-            f"Review {_several(session.undecided, 'suggestion')}",
+            f"Review {counted(session.undecided, 'suggestion')}",
             "review",
             "Check each with one key, or export them as they are on the tab Label.",
             ("run",),
@@ -117,21 +120,12 @@ def step_of(session: Session) -> Step:
             "All regions are decided. Export them, or choose the next image.",
             ("run",),
         ),
+        NextStep.NEXT_IMAGE: Step("Next image", "next image", done, ("run",)),
+        NextStep.EXPORT_ALL: Step(
+            "Export all images...", "export all", f"All regions are decided. {done}", ("run",)
+        ),
     }
-    if session.next_step is NextStep.DECIDE:
-        return _decide(session)
-    if session.next_step in (NextStep.NEXT_IMAGE, NextStep.EXPORT_ALL):
-        return _in_project(session)
-    return steps[session.next_step]
-
-
-def _in_project(session: Session) -> Step:
-    """Return what follows when all regions of an image of a project are decided."""
-    project: Any = session.project
-    done = f"{project.progress} images done."
-    if session.next_step is NextStep.NEXT_IMAGE:
-        return Step("Next image", "next image", done, ("run",))
-    return Step("Export all images...", "export all", f"All regions are decided. {done}", ("run",))
+    return _decide(session) if following is NextStep.DECIDE else steps[following]
 
 
 def _decide(session: Session) -> Step:
@@ -160,9 +154,8 @@ class Foot(Topic, QFrame):
         self.status = _Status(name="Status")
         self.button = QPushButton()
         self.button.setObjectName("next")
-        self.cancel = QPushButton("Cancel")
-        self.help = QPushButton()
-        self.help.setToolTip("What helps here")
+        self.cancel = button("Cancel", "", self.stopped.emit)
+        self.help = button("", "What helps here", lambda: self._ask(self._notice_action))
         self.progress = ProgressBar()
         self.progress.setAccessibleName("Progress")
         self.progress.setRange(0, _WHOLE)
@@ -174,19 +167,15 @@ class Foot(Topic, QFrame):
         says = line(self.status, self.help, self.cancel)
         stack(self, says, self.progress, buttons, margins=MARGINS, spacing=4)
         self.button.clicked.connect(lambda _=False: self._ask(self._action))
-        self.help.clicked.connect(lambda _=False: self._ask(self._notice_action))
-        self.cancel.clicked.connect(lambda _=False: self.stopped.emit())
         self.show_state()
 
     def _beside(self, name: str) -> QPushButton:
-        button = QPushButton(ACTIONS[name])
-        if name == "run":
-            button.setText("Again")
-            button.setAccessibleName("Suggest words again")
-            button.setShortcut(shortcut(PANEL, "again"))
-        button.setToolTip(_TIPS[name])
-        button.clicked.connect(lambda _=False: self._ask(name))
-        return button
+        again = name == "run"
+        title, said = ("Again", "Suggest words again") if again else (ACTIONS[name], "")
+        made = button(title, _TIPS[name], lambda: self._ask(name), name=said)
+        if again:
+            made.setShortcut(shortcut(PANEL, "again"))
+        return made
 
     # -- the session --------------------------------------------------------------------------
 
@@ -235,8 +224,8 @@ class Foot(Topic, QFrame):
         self.button.setEnabled(bool(step.action))
         self.button.setToolTip(_tip(step.action))
         self.button.setShortcut(shortcut(PANEL, "next"))
-        for name, button in self.beside.items():
-            button.setVisible(name in step.beside)
+        for name, one in self.beside.items():
+            one.setVisible(name in step.beside)
         # A run comes before work on many images, and that before a download; also for Cancel.
         other = None if run.running else session.many or session.download
         working = run.running or other is not None
@@ -301,10 +290,6 @@ def _tip(action: str) -> str:
     return f"{ACTIONS[action]} ({key})" if action else "Wait, or cancel"
 
 
-def _several(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
 def _shortened(word: str) -> str:
     cut = f"{word[: _LONGEST - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
     return word if len(word) <= _LONGEST else cut
@@ -312,7 +297,7 @@ def _shortened(word: str) -> str:
 
 def _update(stale: Staleness, missing: int) -> str:
     only = stale == Staleness(regions=stale.regions) and not missing
-    return f"Update {_several(stale.regions, 'region')}" if only else "Update the suggestions"
+    return f"Update {counted(stale.regions, 'region')}" if only else "Update the suggestions"
 
 
 def _sentence(text: str) -> str:

@@ -96,9 +96,13 @@ class DoctorDialog(ToolDialog):
         self.text.setAccessibleName("What is installed and what is wrong")
         self.text.setToolTip("The output of napari-maskinversion doctor")
         self.text.setTabChangesFocus(True)
-        self.worker = Worker("single", "The check of the installation", parent=self)
-        self.worker.done.connect(self._show)
-        self.worker.failed.connect(self.text.setPlainText)
+        self.worker = Worker(
+            "single",
+            "The check of the installation",
+            self._show,
+            self.text.setPlainText,
+            parent=self,
+        )
         self.resize(680, 420)
 
     def bring(self) -> None:

@@ -14,7 +14,6 @@ from pydantic import (
     ValidationError,
     field_serializer,
     field_validator,
-    model_validator,
 )
 from qtpy.QtCore import QObject
 
@@ -60,16 +59,6 @@ class PanelState(BaseModel):
     projects: tuple[str, ...] = ()  # The last ones
     library: str = ""  # Folder of the library in use
     review: ReviewOptions = Field(default_factory=ReviewOptions)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_earlier_version(cls, values: Any) -> Any:
-        """Read the file of a version that kept model, device and context only."""
-        if isinstance(values, Mapping) and "settings" not in values:
-            names = {"model": "model", "device": "device", "alpha": "inversion.alpha"}
-            earlier = {key: values.get(name) for name, key in names.items()}
-            return {**values, "settings": {key: one for key, one in earlier.items() if one}}
-        return values
 
     @field_validator("review", mode="wrap")
     @classmethod

@@ -59,8 +59,12 @@ class StoragePage(QWidget):
             "Settings, words, prompts, columns and tab",
             self._ask_forget,
         )
-        self._measuring = Worker("latest", "Measuring the cache", parent=self)
-        self._clearing = Worker("queue", "Clearing the cache", parent=self)
+        self._measuring = Worker(
+            "latest", "Measuring the cache", self._show_usage, self.sizes.setText, parent=self
+        )
+        self._clearing = Worker(
+            "queue", "Clearing the cache", self._on_cleared, refuse, parent=self
+        )
         rows, folder = self.form.rows(), settings["cache_folder"]
         self.display = [rows["heatmap"], rows["palette"]]
         for one in (self.browse, self.clear, self.unload, self.forget):
@@ -78,10 +82,6 @@ class StoragePage(QWidget):
         stack(self, form([rows["offline"], place, *below]))
         self.show_preferences(preferences)
         self.form.changed.connect(self._edited)
-        self._measuring.done.connect(self._show_usage)
-        self._measuring.failed.connect(self.sizes.setText)
-        self._clearing.done.connect(self._on_cleared)
-        self._clearing.failed.connect(refuse)
 
     def show_preferences(self, preferences: Preferences) -> None:
         """Show values that were changed elsewhere."""
@@ -114,8 +114,8 @@ class StoragePage(QWidget):
         if self.usage is None:
             return
         sizes = self.usage.sizes
-        listed = [f"{kind.title}: {readable(sizes[kind.name])}" for kind in KINDS]
-        listed = [text for kind, text in zip(KINDS, listed, strict=True) if sizes[kind.name]]
+        there = [kind for kind in KINDS if sizes[kind.name]]
+        listed = [f"{kind.title}: {readable(sizes[kind.name])}" for kind in there]
         text = (
             f"This deletes from {self.usage.folder}:\n\n"
             + "\n".join(listed)

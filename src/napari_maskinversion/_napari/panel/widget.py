@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 from weakref import ref
 
@@ -42,7 +41,7 @@ from ..run.run_controller import RunController
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of
 from ..sam.segment_controller import SegmentController
-from ..session import RunState, Topic, session_of
+from ..session import Topic, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.focus_ring import FocusRing
@@ -189,7 +188,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.foot.stopped.connect(self.stop)
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
-        self.controller.palette_changed.connect(self.review.recolor)
+        self.controller.palette_changed.connect(self.review.write_layer)
         self.controller.palette_changed.connect(self.results.recolor)
         self.controller.pages.unload_asked.connect(self._unload)
         # Restores the labels of a layer.
@@ -217,12 +216,11 @@ class MaskInversionWidget(Topic, QWidget):
         """Follow the session."""
         self.after("layers settings scope live", self.estimator.later)
         self.after("edits", self._edited)
-        self.after("run", self._run_changed)
+        self.after("running", self._run_changed)
         self.after("record decided", self._count_decided)
         self.after("project", self._count_images)
         self.answer("open images", lambda _: self.reveal("images"))
         self.answer("review", lambda _: self._begin_review())
-        self._running = False
         self._count_decided()
         self._count_images()
         self.estimator.later()
@@ -232,11 +230,10 @@ class MaskInversionWidget(Topic, QWidget):
         if not self.session.live:
             self.estimator.later()
 
-    def _run_changed(self, run: RunState) -> None:
-        before, self._running = self._running, run.running
-        if run.running and not before:
+    def _run_changed(self, running: bool) -> None:
+        if running:
             self.estimator.stop()
-        elif before and not run.running:
+        else:
             self.model.fill_devices()
             self.estimator.later()
 
@@ -275,7 +272,7 @@ class MaskInversionWidget(Topic, QWidget):
         """Write what waits for a pause: the window closes, and tells its widgets nothing else."""
         self.controller.keep()
         self.library.keep()
-        self.images.keep()
+        self.images.keeper.finish()
 
     def _hear(self, text: str, severity: Severity, action: str) -> bool:
         """Show a message in the status line; return whether the user sees it there."""
@@ -343,10 +340,10 @@ class MaskInversionWidget(Topic, QWidget):
             "next image": self.images.next_open,
             "export all": self._choose_export_all,
             "add images": self.images.add_new,
-            "save regions": self.images.flush,
-            "settings": self.controller.show_settings,
+            "save regions": self.images.keeper.flush,
+            "settings": self.controller.settings.bring,
             "switch": self.session.choose_added,
-            "model": partial(self.controller.show_settings, "Model"),
+            "model": partial(self.controller.settings.bring, "Model"),
         }
         actions[action]()
 
@@ -358,7 +355,7 @@ class MaskInversionWidget(Topic, QWidget):
         with refusing():
             layer = draw_regions(self._viewer, image, regions)
             if regions is None:
-                self.session.made_for(image, layer)
+                self.session.choice.made_for(image, layer)
             self.session.choose(regions=layer)
         inform("Paint one region, then press M for the next label. Every label is a region.")
 
@@ -383,10 +380,6 @@ class MaskInversionWidget(Topic, QWidget):
     def _choose_export_all(self) -> None:
         self.reveal("images")
         _open_menu(self.images.part.export)
-
-    def open_images(self, paths: Sequence[Path]) -> None:
-        """Open a project, a folder of images, or images, on the tab Images."""
-        self.session.ask("open images", paths)
 
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from ...base.errors import InputError
 from ...base.identity import Position
-from ...regions.annotations.annotation import COCO_FACTS, Annotation, Annotations
+from ...regions.annotations.annotation import Annotation, Annotations, CocoFacts
 from ...regions.annotations.reading import may_hold_annotations, read_annotations
-from ..layers.label_layers import COVERED, layer_of, source_facts, uncovered, whole
+from ..layers.label_layers import COCO, COVERED, layer_of, source_facts, uncovered, whole
 from ..layers.placing import REGIONS_OPACITY
 
 LayerData = tuple[Any, dict[str, Any], str]
@@ -105,7 +105,7 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
         items=tuple(items),
         image=str(about.get("name", "")),
         colors={str(word): "" for word in words},
-        **{name: metadata[name] for name in COCO_FACTS if metadata.get(name) is not None},
+        coco=metadata.get(COCO) or CocoFacts(),
     )
 
 

@@ -135,6 +135,7 @@ def _demonstrate(out: Path, *, show: bool) -> int:
 
 def _record(viewer: Any, widget: Any, out: Path) -> int:
     """Wait for the results, then write everything there is."""
+    from ...results.export.bundle import Bundle
     from ...results.export.catalogue import write_results
     from ...results.printing import print_results
 
@@ -149,7 +150,7 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
         return 1
     _wait(lambda: False, 1.0)  # the heatmap has to reach the canvas
     source = {**widget.session.record.source, "sample": _SAMPLE}
-    files = write_results(results, out, source=source, overwrite=True)
+    files = write_results(Bundle(results=results, source=source), out, overwrite=True)
     picture = out / SCREENSHOT
     partial = out / f".{SCREENSHOT}"
     widget.reveal("results")

@@ -18,8 +18,8 @@ from ...results.columns import columns_in
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.label_layers import with_index, with_labels
 from ..layers.layers import file_of, is_shapes, levels_of
-from ..session import Session, Topic, same_regions
-from ..widgets.dialogs import may_replace
+from ..session import Session, Topic, outdated, same_regions
+from ..widgets.dialogs import ask_where, may_replace
 from ..widgets.sections import button, check_entry, debouncer, line, stack
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -67,12 +67,14 @@ class ExportController(Topic, QObject):
         session.features = False  # as the box is; the session may be older
         self.features.toggled.connect(partial(setattr, session, "features"))
         self._features_later = debouncer(self, _QUIET, self._keep_features)
-        self.saving = Worker("queue", "The export", parent=self)
-        self.opening = Worker("latest", "Opening results", parent=self)
-        self.saving.done.connect(inform)
-        self.saving.failed.connect(lambda reason: refuse(f"Could not export: {reason}"))
-        self.opening.done.connect(self._opened)
-        self.opening.failed.connect(refuse)
+        self.saving = Worker(
+            "queue",
+            "The export",
+            inform,
+            lambda reason: refuse(f"Could not export: {reason}"),
+            parent=self,
+        )
+        self.opening = Worker("latest", "Opening results", self._opened, refuse, parent=self)
         self.part.open.clicked.connect(self.ask_results)
         self._fill_menu()
 
@@ -140,21 +142,10 @@ class ExportController(Topic, QObject):
         """Ask for a path and write one format there; refuse one whose packages are missing."""
         with refusing():
             entry.check()
-            self._ask_path(entry)
-
-    def _ask_path(self, entry: ExportFormat) -> None:
-        # `_replace` asks about existing files: it also knows the sidecar files.
-        path, _ = QFileDialog.getSaveFileName(
-            self.part,
-            "Export",
-            self.name_of(entry),
-            f"*{entry.suffix}",
-            options=QFileDialog.Option.DontConfirmOverwrite,
-        )
-        if path:
-            # A dot in a name that the user chose is not a suffix.
-            name = path if path.endswith(entry.suffix) else path + entry.suffix
-            self._replace((entry, Path(name)))
+            name, kinds = self.name_of(entry), f"*{entry.suffix}"
+            path = ask_where(self.part, "Export", name, kinds, entry.suffix)
+            if path is not None:
+                self._replace((entry, path))
 
     def name_of(self, entry: ExportFormat) -> str:
         """Return a file name that two images do not share: ``cells_coco.json``."""
@@ -191,8 +182,8 @@ class ExportController(Topic, QObject):
         columns = {} if review is None else review.columns()
         accepted, states = self.accepted_only.isChecked(), columns.get("decision", ())
         written = [row for row, state in enumerate(states) if state == "accepted"]
-        if outdated := self._session.outdated(written if accepted else None):
-            raise InputError(outdated)
+        if why := outdated(self._session, written if accepted else None):
+            raise InputError(why)
         masks = record.masks or {}
         image = record.snapshot.image
         file = file_of(image)
@@ -233,8 +224,8 @@ class ExportController(Topic, QObject):
         layer = target.layer.layer
         if target.layer.moved or layer not in self._viewer.layers:
             raise InputError(f"Layer '{layer.name}' has changed since the run; run again.")
-        if outdated := self._session.outdated():
-            raise InputError(outdated)
+        if why := outdated(self._session):
+            raise InputError(why)
         review = self._session.reviewed
         decisions = {} if review is None else review.labels()
         table = record.results.to_frame() if record.table is None else record.table

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import InputError, MaskShapeError
+from ...base.wording import counted
 from ..layers.coordinates import Grid, ViewPoint, slice_of
-from ..layers.label_layers import layer_of_regions
+from ..layers.label_layers import layer_of_regions, why_no_layer
 from ..layers.placing import REGIONS_OPACITY, place_of
 from ..layers.tasks import PlaneFinder
 from ..run_requests.stored_results import stored_record
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from ...base.identity import Position, RegionIdentity
     from ...base.regions import Region
     from ...results.export.bundle import Bundle
-
-_MOST_PIXELS: Final = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -74,7 +70,8 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
             f"{width} px, '{reopened.image.name}' has {plane[0]} x {plane[1]} px. Choose the "
             "image they belong to at the top of the panel."
         )
-    obstacle = why_no_layer(reopened.regions, grid.shape)
+    none = "" if reopened.regions else "the file does not hold them"
+    obstacle = none or why_no_layer(reopened.regions, grid.shape)
     layer = None if obstacle else _layer(viewer, reopened, grid, (rows, columns))
     finder = PlaneFinder(
         view, grid, grid if layer is None else Grid.of(layer, view), len(grid.shape) > 2
@@ -96,8 +93,7 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     session.show(record)
     if reopened.difference and reopened.bundle.image:
         session.image_changed = session.pixels_changed = True
-    count = len(results)
-    message = f"Opened {count} region{'s' * (count != 1)} of {reopened.path.name}."
+    message = f"Opened {counted(len(results), 'region')} of {reopened.path.name}."
     if reopened.difference:
         message += f" They belong to another image: {reopened.difference}."
     if layer is not None and reopened.bundle.decisions.count(b"\n") > 1:  # more than a header
@@ -105,21 +101,6 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     if layer is None:
         message += f" Their regions have no layer: {obstacle}."
     return message
-
-
-def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...]) -> str:
-    """Return why regions cannot be Labels on an image of this shape; "" if they can."""
-    if not regions:
-        return "the file does not hold them"
-    if np.prod(shape, dtype=np.float64) > _MOST_PIXELS:
-        return f"{' x '.join(map(str, shape))} px are too many for one"
-    # Label values must equal the table's numbers.
-    odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
-    if odd is not None:
-        return f"region {odd} has a number that no label can have (1 to {2**31 - 1})"
-    if any(len(place) != len(shape) - 2 for place, _ in regions):
-        return "their planes are not those of this image"
-    return ""
 
 
 def _layer(viewer: Any, reopened: Reopened, grid: Grid, axes: tuple[int, int]) -> Any:

@@ -7,9 +7,10 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtGui import QAction
-from qtpy.QtWidgets import QHeaderView, QMenu, QPushButton, QTableView
+from qtpy.QtWidgets import QHeaderView, QMenu, QTableView
 
 from ..widgets.keys import TABLE, pressed
+from ..widgets.sections import button
 from .results_model import ResultsModel
 
 # Takes the remaining width and cannot be hidden.
@@ -38,10 +39,8 @@ class ResultColumns(QObject):
         self.header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.header.customContextMenuRequested.connect(self._open_menu)
         table.installEventFilter(self)
-        self.button = QPushButton("Columns")
-        self.button.setToolTip(
-            "Show and hide columns. Drag titles and their edges, or use keys (the button ?)"
-        )
+        tip = "Show and hide columns. Drag titles and their edges, or use keys (the button ?)"
+        self.button = button("Columns", tip)
         self.menu = QMenu(self.button)
         self.menu.setToolTipsVisible(True)
         self.actions: dict[str, QAction] = {}

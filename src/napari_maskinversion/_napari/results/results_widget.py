@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from qtpy.QtCore import QItemSelection, QItemSelectionModel, QSize
 from qtpy.QtGui import QColor
-from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
+from qtpy.QtWidgets import QAbstractItemView, QWidget
 
 from ...base.identity import place_text
+from ...base.wording import counted
 from ...language.labels.label import colors_of
-from ..session import ResultRecord, Session, Topic, same_run
-from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, line, select_row, stack, table_view
+from ..session import ResultRecord, Session, Topic, changed_rows, same_run
+from ..widgets.sections import (
+    HAS_REVIEW_KEYS,
+    MARGINS,
+    Note,
+    button,
+    line,
+    select_row,
+    stack,
+    table_view,
+)
 from ..workers.notify import inform
 from .region_details import SHOWN, Bars, CaptionList
 from .results_columns import ResultColumns
@@ -42,9 +52,8 @@ class ResultsWidget(Topic, QWidget):
         self.bars, self.captions = Bars(), CaptionList()
         self.sizes, self.plane = Note(), Note(name="Plane of the table")
         self.empty = Note("No suggestions yet.")
-        self.pick = QPushButton("Pick rows")
-        self.pick.setToolTip("Use only the regions of the selected rows in the next run")
-        self.pick.clicked.connect(self._pick)
+        tip = "Use only the regions of the selected rows in the next run"
+        self.pick = button("Pick rows", tip, self._pick)
         self._build()
         self._show(None)
 
@@ -122,7 +131,7 @@ class ResultsWidget(Topic, QWidget):
 
     def _mark_changed(self, _: object = None) -> None:
         """Grey the rows of what has changed since."""
-        self.model.refresh(changed=self._session.changed_rows)
+        self.model.refresh(changed=changed_rows(self._session))
 
     def _fill(self, before: Results | None, results: Results | None, row: int) -> None:
         # The order of rows may change: the last window's rows may come first.
@@ -210,9 +219,8 @@ class ResultsWidget(Topic, QWidget):
         ids = self.picked_ids()
         text = ", ".join(str(one) for one in ids)
         self._session.scope = replace(self._session.scope, limited=True, ids=text)
-        many = "s" * (len(ids) != 1)
         inform(
-            f"The next run uses {len(ids)} region{many} only, until you change that in "
+            f"The next run uses {counted(len(ids), 'region')} only, until you change that in "
             "Settings > Regions and windows."
         )
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QFileDialog, QHeaderView, QTableWidget, QTableWidgetItem, QWidget
+from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem, QWidget
 
+from ...base.wording import counted
 from ...language.labels.learned import SUFFIX
-from ..widgets.dialogs import ToolDialog, file_filter, may_replace
+from ..widgets.dialogs import ToolDialog, ask_where, file_filter, may_replace
 from ..widgets.sections import Note, button, line, stack
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
@@ -47,9 +48,7 @@ class LearnDialog(ToolDialog):
         stack(content, self.summary, self.table, self.notes, buttons, spacing=6)
         super().__init__("Learned from decisions", content, parent)
         self._trained: Trained | None = None
-        self._writing = Worker("queue", "Saving the classifier", parent=self)
-        self._writing.done.connect(inform)
-        self._writing.failed.connect(refuse)
+        self._writing = Worker("queue", "Saving the classifier", inform, refuse, parent=self)
 
     def show_trained(self, trained: Trained) -> None:
         """Show a classifier."""
@@ -62,7 +61,7 @@ class LearnDialog(ToolDialog):
             for column, text in enumerate(row):
                 self.table.setItem(number, column, QTableWidgetItem(text))
         count = len(trained.doubtful)
-        self.look.setText(f"Look at {count:,} doubtful decision{'s' * (count != 1)}")
+        self.look.setText(f"Look at {counted(count, 'doubtful decision')}")
         for one in (self.look, self.wall):
             one.setVisible(count > 0)
         self.bring()
@@ -73,15 +72,10 @@ class LearnDialog(ToolDialog):
 
     def ask(self) -> None:
         """Ask for a file and save the classifier there."""
-        typed, _ = QFileDialog.getSaveFileName(
-            self,
-            "Save classifier",
-            f"classifier{SUFFIX}",
-            file_filter("Classifiers", [SUFFIX]),
-            options=QFileDialog.Option.DontConfirmOverwrite,
-        )
-        if typed:
-            self.save_to(Path(typed))
+        kinds = file_filter("Classifiers", [SUFFIX])
+        path = ask_where(self, "Save classifier", f"classifier{SUFFIX}", kinds)
+        if path is not None:
+            self.save_to(path)
 
     def save_to(self, path: Path) -> None:
         """Save the classifier; ask before replacing a file."""

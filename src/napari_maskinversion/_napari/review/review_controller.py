@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,17 @@ from ...review.together import Decided, Verdict
 from ..layers.layers import is_shapes
 from ..layers.overlays import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..session import ResultRecord, RunState, Snapshot, Topic, same_regions, same_run, session_of
+from ..session import (
+    ResultRecord,
+    RunState,
+    Snapshot,
+    Topic,
+    changed_rows,
+    outdated,
+    same_regions,
+    same_run,
+    session_of,
+)
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, report
@@ -33,9 +43,11 @@ from .review_state import ReviewState
 from .review_widget import ReviewWidget
 
 if TYPE_CHECKING:
-    from ...review.decisions import Step
+    from ...review.decisions import Status, Step
+    from ...review.review import Review
 
 _LEARNING: Final = {"learn", "weight", "other_words"}  # options
+_DISMISSED: Final[Mapping[str, Status]] = {"reject": "rejected", "skip": "skipped"}
 _LAYER_PAUSE: Final = 150  # milliseconds after the last decision until the layer is written
 
 
@@ -55,10 +67,12 @@ class ReviewController(Topic, QObject):
         self.learning = ReviewLearning(self._session, self)
         self._options, self._word = ReviewOptions(), ""
         self.learned: LearnDialog | None = None
-        self._taught: ReviewState | None = None
-        self._training = Worker("latest", "Learning a classifier", parent=self)
-        self._cropper = Worker("latest", "The crop", parent=self)
-        self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
+        self._taught: Review | None = None
+        self._training = Worker(
+            "latest", "Learning a classifier", self._trained, refuse, parent=self
+        )
+        self._cropper = Worker("latest", "The crop", self.part.crop.show_crop, parent=self)
+        self._timer = debouncer(self, _LAYER_PAUSE, self.write_layer)
         self._stay = False  # the user's region when the next review opens
         self._waiting: Verdict | None = None  # for the review that is being opened
         self._connect()
@@ -68,21 +82,17 @@ class ReviewController(Topic, QObject):
         part.switch.toggled.connect(self._switched)
         part.asked.connect(self.act)
         part.typed.connect(self.accept_typed)
-        part.accept_all.clicked.connect(self._accept_together)
-        part.word.currentIndexChanged.connect(self._show_together)
-        part.limit.valueChanged.connect(self._show_together)
+        part.together.accept.clicked.connect(self._accept_together)
+        part.together.changed.connect(self._show_together)
         part.form.changed.connect(self._take_options)
         part.gallery.clicked.connect(lambda _=False: self._session.ask("gallery"))
         part.learn.clicked.connect(self._train)
-        self._training.done.connect(self._trained)
-        self._training.failed.connect(refuse)
         part.save.clicked.connect(self._save)
         part.others.clicked.connect(self._use_others)
         keeper.ready.connect(self._ready)
         keeper.opened.connect(self._opened)
         keeper.closed.connect(self._closed)
         keeper.left.connect(self._left)
-        self._cropper.done.connect(part.crop.show_crop)
         keeper.refused.connect(self._cannot)
         keeper.opening_changed.connect(self._show_opening)
         self.keys.pressed.connect(self.act)
@@ -157,7 +167,7 @@ class ReviewController(Topic, QObject):
         self.keys.active = self._session.reviewing = False
         self.learning.stop()
         self._timer.cancel()
-        for act in (self._write_layer, self.keeper.stop, self._publish):
+        for act in (self.write_layer, self.keeper.stop, self._publish):
             try:
                 act()
             except Exception as error:  # the file's lock must be released even if the layer fails
@@ -225,7 +235,7 @@ class ReviewController(Topic, QObject):
         else:
             self._arrange()
         self.learning.begin(state)
-        self._write_layer()
+        self.write_layer()
         self._session.reviewing = self.part.switch.isChecked()
         verdict, self._waiting = self._waiting, None
         if verdict is not None:
@@ -294,8 +304,9 @@ class ReviewController(Topic, QObject):
             self._go(state.next_undecided())
         elif action in ("undo", "redo"):
             self._decide(state.undo if action == "undo" else state.redo, stay=True)
-        elif action in ("reject", "skip"):
-            self._decide_here(lambda: getattr(state, action)(now, rows), self._aimed)
+        elif action in _DISMISSED:
+            status = _DISMISSED[action]
+            self._decide_here(lambda: state.dismiss(status, now, rows), self._aimed)
         else:
             number = int(action[5:]) if action.startswith("pick ") else None
             self._decide_here(lambda: state.accept(number, now, rows), self._aimed)
@@ -321,7 +332,7 @@ class ReviewController(Topic, QObject):
         """Accept a word wherever it is suggested with at least a confidence."""
         state = self.state
         if state is not None:
-            rows = state.above(*self.part.together)
+            rows = state.above(*self.part.together.chosen)
             self._decide_here(lambda: state.accept_rows(rows), rows)
 
     def _accept_word(self, word_and_confidence: tuple[str, float]) -> None:
@@ -386,7 +397,7 @@ class ReviewController(Topic, QObject):
         state = self.state
         if state is None:
             return
-        if problem := self.keeper.why_not or self._session.outdated(rows):
+        if problem := self.keeper.why_not or outdated(self._session, rows):
             refuse(problem)
             return
         try:
@@ -413,7 +424,7 @@ class ReviewController(Topic, QObject):
         state, record = self.state, self._session.record
         if state is None or record is None:
             return
-        self._taught = state
+        self._taught = state.review  # it stays while words are ranked anew
         from .decided_elsewhere import Elsewhere
 
         project = self._session.project
@@ -433,7 +444,7 @@ class ReviewController(Topic, QObject):
         )
 
     def _trained(self, trained: Trained) -> None:
-        if self.state is not self._taught:
+        if self.state is None or self.state.review is not self._taught:
             return  # another image is reviewed now
         if self.learned is None:
             self.learned = LearnDialog(self.part)
@@ -481,7 +492,7 @@ class ReviewController(Topic, QObject):
             return
         target = self.keeper.target
         self.part.image.setText("" if target is None else f"Image: {target.image.name}")
-        outdated = state.row in self._session.changed_rows
+        outdated = state.row in changed_rows(self._session)
         self.part.show_region(state.place, state.choices, "outdated" if outdated else state.flag)
         self._show_crop(state)
         self._show_together()
@@ -509,11 +520,11 @@ class ReviewController(Topic, QObject):
             else:
                 self._cropper.start(make)
 
-    def _show_together(self, _: object = None) -> None:
+    def _show_together(self) -> None:
         state, part = self.state, self.part
         if state is not None:
             part.show_words(state.words)
-            part.show_together(len(state.above(*part.together)))
+            part.show_together(len(state.above(*part.together.chosen)))
 
     # -- options ------------------------------------------------------------------------------
 
@@ -534,7 +545,7 @@ class ReviewController(Topic, QObject):
         if before.heatmap != now.heatmap:
             self._focus()
         if before.colors != now.colors:
-            self._write_layer()
+            self.write_layer()
         if before.model_dump(include=_LEARNING) != now.model_dump(include=_LEARNING):
             self.learning.ask()
 
@@ -550,11 +561,8 @@ class ReviewController(Topic, QObject):
         self._publish()
         self._show()
 
-    def recolor(self) -> None:
-        """Apply changed preferred colours."""
-        self._write_layer()
-
-    def _write_layer(self) -> None:
+    def write_layer(self) -> None:
+        """Write accepted labels into the layer, in the colours that are preferred now."""
         state, target = self.state, self.keeper.target
         if state is None or target is None:
             return

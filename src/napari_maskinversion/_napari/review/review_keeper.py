@@ -13,6 +13,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import InputError, NotSavedError
+from ...base.wording import counted
 from ..layers.layers import IDENTITY, file_of, levels_of
 from ..widgets.sections import pause
 from ..workers.worker import Worker
@@ -60,14 +61,18 @@ class ReviewKeeper(QObject):
         self.target: ReviewTarget | None = None
         self.state: ReviewState | None = None
         self.unasked = False
-        self._finder = Worker("latest", "Looking for decisions", parent=self)
-        self._finder.done.connect(self._decided_before)
-        self.opener = Worker("latest", "Opening the review", discard=discard_review, parent=self)
+        self._finder = Worker("latest", "Looking for decisions", self._decided_before, parent=self)
+        self.opener = Worker(
+            "latest",
+            "Opening the review",
+            self._opened,
+            self.refused,
+            discard=discard_review,
+            parent=self,
+        )
         self._next: tuple[Any, DecidedLayer] | None = None
         # The open review, its regions, and the pixels it was opened with.
         self._open: tuple[Review, Mapping[Any, RegionIdentity], Any] | None = None
-        self.opener.done.connect(self._opened)
-        self.opener.failed.connect(self.refused)
         self._settling = pause(self, _SETTLING, self._tell_opening)
         _KEEPERS.add(self)
         viewer.layers.events.removed.connect(self._layer_removed)
@@ -197,9 +202,8 @@ class ReviewKeeper(QObject):
         try:
             review.close()
         except NotSavedError as error:
-            count = review.unsaved
             lost = "lost" if last else "not saved; press Save again before you go on"
-            self.refused.emit(f"{error} {count} decision{'s' * (count != 1)} {lost}.")
+            self.refused.emit(f"{error} {counted(review.unsaved, 'decision')} {lost}.")
             if not last:
                 return False
             review.close(lose_unsaved=True)

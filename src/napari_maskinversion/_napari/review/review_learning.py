@@ -36,8 +36,7 @@ class ReviewLearning(QObject):
         self.known = KnownRegions()
         self.keeping = ExemplarKeeping(self)
         self.keeping.loaded.connect(self._loaded)
-        self._learning = Worker("latest", "Learning from decisions", parent=self)
-        self._learning.done.connect(self._learned)
+        self._learning = Worker("latest", "Learning from decisions", self._learned, parent=self)
 
     @property
     def busy(self) -> bool:
@@ -124,8 +123,7 @@ class ExemplarKeeping(QObject):
         self._asked: set[str] = set()
         self._pending: dict[tuple[str, int], dict[ExemplarKey, LabelledEmbedding | None]] = {}
         self._reported: set[str] = set()
-        self._worker = Worker("queue", "Keeping accepted regions", parent=self)
-        self._worker.done.connect(self._tell)
+        self._worker = Worker("queue", "Keeping accepted regions", self._tell, parent=self)
         # Not superqt's throttler: `busy` and `flush` need to know whether it is waiting.
         self._timer = pause(self, _PAUSE, self.flush)
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...review.exemplars import WEIGHT
 from ...review.queue import Order
 
-BY_RANK, BY_WORD = "by rank", "by word"
-DIMMED, INSIDE, FULL = "dimmed", "inside the region", "full"
+BY_WORD = "by word"
+DIMMED, INSIDE = "dimmed", "inside the region"
 
 
 class ReviewOptions(BaseModel):

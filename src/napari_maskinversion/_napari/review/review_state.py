@@ -384,15 +384,8 @@ class ReviewState:
         keys = [self.queue.keys[row] for row in rows] or [key]
         return self._decide([Decision(region=k, status="accepted", label=label) for k in keys])
 
-    def reject(self, now: float, rows: Sequence[int] = ()) -> Step:
-        """Reject all suggestions for this region, or for several."""
-        return self._dismiss("rejected", now, rows)
-
-    def skip(self, now: float, rows: Sequence[int] = ()) -> Step:
-        """Skip this region, or several."""
-        return self._dismiss("skipped", now, rows)
-
-    def _dismiss(self, status: Status, now: float, rows: Sequence[int]) -> Step:
+    def dismiss(self, status: Status, now: float, rows: Sequence[int] = ()) -> Step:
+        """Reject all suggestions for this region, or skip it; or several."""
         here, first = self.queue.row(self._key()), next(iter(self.aimed(now)), None)
         return self._decide(
             [

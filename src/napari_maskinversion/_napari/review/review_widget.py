@@ -10,11 +10,11 @@ from qtpy.QtCore import QEvent, QSignalBlocker, QStringListModel, Qt, Signal
 from qtpy.QtWidgets import QCompleter, QLabel, QLineEdit, QPushButton, QSizePolicy, QWidget
 
 from ...results.settings import fields_of
-from ..widgets.controls import number_box
+from ..widgets.accept_all import AcceptAll
 from ..widgets.form import SettingsForm
 from ..widgets.keys import FIELD, pressed
 from ..widgets.progress import ProgressBar
-from ..widgets.sections import MARGINS, Note, combo_box, form, line, stack
+from ..widgets.sections import MARGINS, Note, button, form, line, stack
 from .region_views import CropView, SuggestionButton
 from .review_keys import KEYS
 from .review_options import ReviewOptions
@@ -30,7 +30,6 @@ _ORDERS: Final = (
     ("word", "label"),
     ("as given", "given"),
 )
-_CONFIDENCE: Final = 90  # per cent
 _ONLY: Final = "undecided: "
 _BUTTONS: Final = (
     (
@@ -73,14 +72,16 @@ class ReviewWidget(QWidget):
         self.bar.setAccessibleName("Regions decided")
         self.crop = CropView()
         self.suggestions = [SuggestionButton() for _ in range(WORD_KEYS + 1)]
-        for number, button in enumerate(self.suggestions, 1):
-            button.clicked.connect(lambda _=False, n=number: self._choose(n))
+        for number, one in enumerate(self.suggestions, 1):
+            one.clicked.connect(lambda _=False, n=number: self._choose(n))
         self.buttons: dict[str, QPushButton] = {}
         self.label = QLineEdit()
         self._words = QStringListModel(self)
-        self.word, self.accept_all = combo_box(name="Word"), QPushButton()
-        tip, name = "with at least this confidence", "Lowest confidence"
-        self.limit = number_box(0, 100, _CONFIDENCE, tip, suffix=" %", name=name)
+        self.together = AcceptAll(
+            "where it is suggested",
+            "Accept this word for all undecided regions where it is suggested",
+            "Accept them in one step; U takes all of them back",
+        )
         self.form = SettingsForm(
             fields_of(model=ReviewOptions),
             options={
@@ -89,27 +90,29 @@ class ReviewWidget(QWidget):
             },
             parent=self,
         )
-        self.more, self.gallery = QPushButton("More"), QPushButton("Gallery")
-        self.learn = QPushButton("Learn...")
-        self.save, self.others = QPushButton("Save again"), QPushButton("Use them anyway")
+        tip = "Accept all of one word; order, keys, heatmap, colours on the canvas, learning"
+        self.more = button("More", tip)
+        tip = "See all regions as a wall of crops, and decide about many at once"
+        self.gallery = button("Gallery", tip)
+        tip = (
+            "Learn a classifier from the decisions about this and other images; shows how often it "
+            "is right, and saves it"
+        )
+        self.learn = button("Learn...", tip)
+        self.save = button("Save again", "Try again to save the decisions")
+        tip = (
+            "Use the decisions about the earlier pixels for regions with the same outline, and "
+            "save them for this image"
+        )
+        self.others = button("Use them anyway", tip)
         self._keys: list[str] = []  # what each of the suggestions' buttons stands for
         self._build()
         self.show_ready(False)
 
     def _build(self) -> None:
         self._build_label()
-        self._build_together()
-        self.save.setToolTip("Try again to save the decisions")
         self.save.hide()
-        self.others.setToolTip(
-            "Use the decisions about the earlier pixels for regions with the same outline, and "
-            "save them for this image"
-        )
         self.others.hide()
-        self.learn.setToolTip(
-            "Learn a classifier from the decisions about this and other images; shows how often it "
-            "is right, and saves it"
-        )
         choices = QWidget()
         stack(choices, *self.suggestions, spacing=2).addStretch(1)
         choices.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -118,16 +121,11 @@ class ReviewWidget(QWidget):
         assert layout is not None
         layout.setAlignment(self.crop, Qt.AlignmentFlag.AlignTop)
         options = QWidget()
-        stack(
-            options, self.gallery, self._together, form(list(self.form.rows().values())), spacing=4
-        )
+        rows = form(list(self.form.rows().values()))
+        stack(options, self.gallery, self.together, rows, spacing=4)
         self.more.setCheckable(True)
-        self.more.setToolTip(
-            "Accept all of one word; order, keys, heatmap, colours on the canvas, learning"
-        )
         self.more.toggled.connect(options.setVisible)
         options.hide()
-        self.gallery.setToolTip("See all regions as a wall of crops, and decide about many at once")
         self.body = QWidget()
         stack(
             self.body,
@@ -147,17 +145,6 @@ class ReviewWidget(QWidget):
         parts = (head, self.body, self.status, self.others, self.save)
         stack(self, *parts, margins=MARGINS, spacing=4)
 
-    def _build_together(self) -> None:
-        self.word.setToolTip("Accept this word for all undecided regions where it is suggested")
-        self.accept_all.setToolTip("Accept them in one step; U takes all of them back")
-        self._together = QWidget()
-        stack(
-            self._together,
-            line(QLabel("All"), self.word, shares=(0, 1)),
-            line(QLabel("from"), self.limit, self.accept_all, shares=(0, 1, 1)),
-            spacing=4,
-        )
-
     def _build_label(self) -> None:
         self.label.setPlaceholderText("Another word, then Return")
         self.label.setAccessibleName("Another word")
@@ -172,13 +159,15 @@ class ReviewWidget(QWidget):
         self.label.installEventFilter(self)
 
     def _button(self, action: str, text: str, tip: str) -> QPushButton:
-        button = QPushButton(f"{text}  {KEYS[action]}")
-        button.setToolTip(f"{tip} ({KEYS[action]})")
-        button.setAccessibleName(text)
-        button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        button.clicked.connect(lambda _=False: self.asked.emit(action))
-        self.buttons[action] = button
-        return button
+        made = button(
+            f"{text}  {KEYS[action]}",
+            f"{tip} ({KEYS[action]})",
+            lambda: self.asked.emit(action),
+            name=text,
+        )
+        made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.buttons[action] = made
+        return made
 
     # -- what is chosen -----------------------------------------------------------------------
 
@@ -195,11 +184,6 @@ class ReviewWidget(QWidget):
         """The only word to be reviewed; "" for all."""
         _, chosen, word = str(self.form["show"].currentData()).partition(_ONLY)
         return word if chosen else ""
-
-    @property
-    def together(self) -> tuple[str, float]:
-        """The word to accept wherever it is suggested, and the least confidence (0..1)."""
-        return self.word.currentText(), self.limit.value() / 100
 
     def _choose(self, number: int) -> None:
         key = self._keys[number - 1]
@@ -231,16 +215,15 @@ class ReviewWidget(QWidget):
         self.flag.say(flag and f"{flag[0].upper()}{flag[1:]}")
         self._keys = [choice.key for choice in choices]
         shown = max(len(choices), 1)
-        for button, choice in zip_longest(self.suggestions, choices):
-            button.show_choice(choice)
-        for number, button in enumerate(self.suggestions):
-            button.setVisible(number < shown)
+        for number, (one, choice) in enumerate(zip_longest(self.suggestions, choices)):
+            one.show_choice(choice)
+            one.setVisible(number < shown)
         self.buttons["accept"].setEnabled(any(choice.suggestion for choice in choices))
 
     def show_together(self, count: int) -> None:
         """Show how many regions would be accepted together."""
-        self.accept_all.setText(f"Accept {count:,}")
-        self.accept_all.setEnabled(count > 0)
+        self.together.accept.setText(f"Accept {count:,}")
+        self.together.accept.setEnabled(count > 0)
 
     def show_state(
         self, counts: str, done: tuple[int, int], *, undo: bool, redo: bool, unsaved: int
@@ -262,12 +245,8 @@ class ReviewWidget(QWidget):
         if list(words) == self._words.stringList():
             return
         self._words.setStringList(list(words))
-        chosen = self.word.currentText()
-        with QSignalBlocker(self.word):
-            self.word.clear()
-            self.word.addItems(list(words))
-            self.word.setCurrentIndex(max(self.word.findText(chosen), 0))
-        self._together.setVisible(bool(words))
+        self.together.offer(words)
+        self.together.setVisible(bool(words))
         self._offer_words(words)
 
     def _offer_words(self, words: Sequence[str]) -> None:

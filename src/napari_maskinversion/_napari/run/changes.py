@@ -14,6 +14,7 @@ from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import ViewPoint
 from ..run_requests.preparing import chosen_ids, image_layers, prepare
 from ..session import ResultRecord, Session, Topic, same_run
+from ..widgets.layer_list import LayerEvents, layer_of
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
@@ -62,8 +63,7 @@ class Changes(Topic, QObject):
         self._record: ResultRecord | None = None  # the last one
         self._watch = ImageWatch(viewer)
         self._watch.changed.connect(self._image_touched)
-        self.worker = Worker("latest", "Comparing with the results", parent=self)
-        self.worker.done.connect(self._compared)
+        self.worker = Worker("latest", "Comparing with the results", self._compared, parent=self)
         self.worker.ended.connect(partial(setattr, session, "comparing", False))
         self._pause = debouncer(self, _QUIET, self._start)
 
@@ -173,6 +173,9 @@ class ImageWatch:
         self._watched: list[Any] = []
         self._all = False  # image layers are watched, also those to come
         self._kept: tuple[Picture, Any, ViewPoint, str] | None = None
+        listed = dict.fromkeys(("inserted", "removed", "reordered"), self._listed)
+        looks = dict.fromkeys(_LOOKS, self._looks_changed)
+        self._events = LayerEvents(viewer, {**looks, **listed})
 
     def picture(self, image: Any, channels: str) -> Picture | None:
         """Return the copy if it shows this image as it is displayed now."""
@@ -187,31 +190,23 @@ class ImageWatch:
     def watch(self, image: Any, channels: str) -> None:
         """Watch an image, or with "displayed" channels all of them."""
         self._all = channels == "displayed"
-        layers = image_layers(self._viewer) if self._all else [image]
-        if layers != self._watched:
-            self._watch(layers)
+        self._watched = image_layers(self._viewer) if self._all else [image]
+        self._events.connect()
 
     def drop(self) -> None:
         """Release the copy and the layers."""
         self._kept = None
-        self._watch([])
+        self._watched = []
+        self._events.disconnect()
 
-    def _watch(self, layers: list[Any]) -> None:
-        listed = self._viewer.layers.events
-        for connect, many in ((False, self._watched), (True, layers)):
-            for layer in many:
-                for name in _LOOKS:
-                    emitter = getattr(layer.events, name, None)
-                    if emitter is not None:
-                        (emitter.connect if connect else emitter.disconnect)(self._touched)
-            for emitter in (listed.inserted, listed.removed, listed.reordered) if many else ():
-                (emitter.connect if connect else emitter.disconnect)(self._listed)
-        self._watched = list(layers)
-
-    def _listed(self, event: Any = None) -> None:
+    def _listed(self, _: Any) -> None:
         if self._all and image_layers(self._viewer) != self._watched:
-            self._touched()
+            self._touched("")
 
-    def _touched(self, event: Any = None) -> None:
+    def _looks_changed(self, event: Any) -> None:
+        if layer_of(event) in self._watched:
+            self._touched(event.type)
+
+    def _touched(self, event: str) -> None:
         self._kept = None
-        self.changed.emit(getattr(event, "type", ""))
+        self.changed.emit(event)

@@ -13,11 +13,12 @@ from qtpy.QtCore import QObject, QSignalBlocker
 from qtpy.QtWidgets import QCheckBox
 
 from ...base.errors import InputError, MaskInversionError
+from ...base.wording import counted
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
 from ..layers.overlays import COLOR
-from ..run_requests.preparing import make_request, record_of
-from ..session import ResultRecord, RunState, Session, Topic
+from ..run_requests.preparing import make_request
+from ..session import ResultRecord, Session, Topic
 from ..widgets.sections import Note, debouncer, pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
@@ -49,9 +50,8 @@ class LiveController(Topic, QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session = viewer, session
-        self._paused = False  # by a run
         self.part, self.results = LiveWidget(), LiveResults(session, self)
-        self.worker = Worker("latest", "Live mode", parent=self)
+        self.worker = Worker("latest", "Live mode", self._answered, self._refuse, parent=self)
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer)
         self._watch.changed.connect(self.later)
         # Not superqt's debouncer: the wait becomes shorter while edits continue.
@@ -60,20 +60,13 @@ class LiveController(Topic, QObject):
         self.part.switch.toggled.connect(self._switched)
         self.worker.progressed.connect(self._progressed)
         self.worker.ended.connect(partial(self._mark, frozenset()))
-        self.worker.done.connect(self._answered)
-        self.worker.failed.connect(self._refuse)
-
-    @property
-    def on(self) -> bool:
-        """Whether live mode is on."""
-        return self._session.live
 
     def bind(self) -> None:
         """Update after everything that changes the results."""
         self.after("layers edits settings scope vocabulary", self.later)
         self.after("layers", self._layers_changed)
         self.after("picks", self._picked)
-        self.after("run", self._run_changed)
+        self.after("running", self._run_changed)
         self.after("live", self.part.show_switch)
 
     def stop(self) -> None:
@@ -87,19 +80,18 @@ class LiveController(Topic, QObject):
 
     def later(self, *_: Any) -> None:
         """Update when no edit came for a moment, or after 250 ms while edits continue."""
-        if not self.on or self._session.run.running:
+        if not self._session.live or self._session.run.running:
             return
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         left = LATEST - 1000 * (now - self._since)
         self._timer.start(round(min(QUIET, max(0, left))))
 
-    def _run_changed(self, run: RunState) -> None:
+    def _run_changed(self, running: bool) -> None:
         """Wait until a run is over."""
-        before, self._paused = self._paused, run.running
-        if run.running and not before:
+        if running:
             self._pause()
-        elif before and not run.running and self.on:
+        elif self._session.live:
             self.part.line.say("")
             self.later()
 
@@ -107,7 +99,7 @@ class LiveController(Topic, QObject):
         self._timer.stop()
         self._since = None
         self._drop()
-        if self.on:
+        if self._session.live:
             self.part.line.say("Live mode continues after the run.")
 
     def off(self) -> None:
@@ -136,14 +128,14 @@ class LiveController(Topic, QObject):
 
     def _layers_changed(self, *_: object) -> None:
         """Drop an answer about other layers."""
-        if self.on:
+        if self._session.live:
             self._drop()
         self._show_outlines()
 
     def _show_outlines(self, *_: object) -> None:
         """Let shapes leave visible what they are drawn around."""
         regions = self._session.regions
-        if self.on and regions is not None and is_shapes(regions):
+        if self._session.live and regions is not None and is_shapes(regions):
             show_outlines(regions)
 
     def _picked(self, _: int) -> None:
@@ -208,10 +200,10 @@ class LiveController(Topic, QObject):
         self._session.computing = computing
 
     def _answered(self, answer: LiveAnswer) -> None:
-        if self.on:
-            count = len(answer.identities)
+        if self._session.live:
+            count = 0 if answer.record is None else len(answer.record.identities)
             self._session.settle("live")
-            text = f"{count} region{'s' * (count != 1)} up to date" if count else "no regions yet"
+            text = f"{counted(count, 'region')} up to date" if count else "no regions yet"
             self.part.line.say(f"Live: {text}.")
             self.results.show(answer)
 
@@ -247,12 +239,12 @@ class LiveResults(QObject):
 
     def show(self, answer: LiveAnswer) -> None:
         """Show new results, unless nothing has changed."""
-        session, request, results = self._session, answer.request, answer.results
-        if results is None:
+        session, record = self._session, answer.record
+        if record is None:
             session.forget_results()
             return
-        before = session.record
-        series = (*session.layers, request.input.picture)
+        before, results = session.record, record.results
+        series = (*session.layers, answer.picture)
         ours = before is not None and before is self._shown and series == self._series
         if before is not None and ours:  # what they were made with is kept with the run
             then = before.snapshot
@@ -260,26 +252,15 @@ class LiveResults(QObject):
             ours = ours and session.settings.same_embeddings(then.settings)
         if ours and not answer.inverted and self._same(results):
             return
-        snapshot = before.snapshot if ours and before is not None else session.snapshot()
-        # A region that was just drawn is what its user looks at, unless a review is open.
-        free = ours and before is not None and not session.review
-        row = _added(before.results, results) if free and before is not None else -1
+        row = -1
         if before is not None and not ours:  # the region selected stays selected
             row = _row_of(before.results, session.row, results)
-        self._series = series
-        self._shown = ResultRecord(
-            results=results,
-            snapshot=snapshot,
-            table=answer.table,
-            only=request.input.only,
-            finder=request.input.finder,
-            source=record_of(request, snapshot),
-            identities=answer.identities,
-            masks=answer.planes,
-            fingerprint=answer.pixels,
-            live=True,
-        )
-        session.show(self._shown)
+        elif before is not None:
+            record = record.changed(snapshot=before.snapshot)
+            # A region that was just drawn is what its user looks at, unless a review is open.
+            row = -1 if session.review else _added(before.results, results)
+        self._series, self._shown = series, record
+        session.show(record)
         if row >= 0:
             session.select(row, picked=False)
         self._rest.throttle()

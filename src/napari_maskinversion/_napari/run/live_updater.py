@@ -11,41 +11,26 @@ from ...base.progress import listening
 from ...language.ranking.uncertainty import UncertaintyConfig
 from ...regions.label_images import PlaneRegions
 from ..layers.tasks import ImageFingerprint, PictureDigest, picture_digest
-from ..run_requests.run_task import Request
+from ..run_requests.run_task import Request, RunUpdate
 from ..workers.driver import show
 from ..workers.model_store import ModelStore
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from ...base.identity import RegionIdentity, RegionKey
     from ...pipeline.live import LiveRun
     from ...pipeline.progress import Progress, RegionChunk
-    from ...results.results import Results
     from ..layers.pictures import Picture
+    from ..session import ResultRecord
 
 _JUDGED_LATER: Final = {"unsure": UncertaintyConfig()}  # `LiveRun.judge` takes other limits
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LiveAnswer:
-    """Results of one update, and the regions they belong to."""
+    """What an update has come to."""
 
-    request: Request
-    results: Results | None  # None without regions
-    table: pd.DataFrame | None
-    identities: tuple[RegionIdentity, ...]
-    planes: tuple[PlaneRegions, ...]
-    pixels: ImageFingerprint
+    record: ResultRecord | None  # None without regions
+    picture: Picture
     inverted: int  # Number of regions that were computed
-
-
-@dataclass(frozen=True, slots=True)
-class LiveNews:
-    """What an update does now."""
-
-    text: str
-    computing: frozenset[RegionKey] = frozenset()
 
 
 class LiveUpdater:
@@ -82,15 +67,18 @@ class LiveUpdater:
         tasks = request.input.tasks()
         with listening(lambda news: show(partial(_news, run, news))):
             results = run.update(tasks, request.vocabulary)
-        return LiveAnswer(
-            request=request,
-            results=results,
-            table=None if results is None else results.to_frame(),
+        inverted, picture = run.inverted - before, request.input.picture
+        if results is None:
+            return LiveAnswer(record=None, picture=picture, inverted=inverted)
+        record = request.record(
+            results,
+            table=results.to_frame(),
             identities=run.identities,
-            planes=tuple(PlaneRegions(task.position, task.regions) for task in tasks),
-            pixels=pixels,
-            inverted=run.inverted - before,
+            masks=tuple(PlaneRegions(task.position, task.regions) for task in tasks),
+            fingerprint=pixels,
+            live=True,
         )
+        return LiveAnswer(record=record, picture=picture, inverted=inverted)
 
     def _digest(self, picture: Picture) -> PictureDigest:
         """Return hashes of pixels and appearance."""
@@ -100,10 +88,11 @@ class LiveUpdater:
         return seen[1]
 
 
-def _news(run: LiveRun, news: Progress | RegionChunk) -> LiveNews:
+def _news(run: LiveRun, news: Progress | RegionChunk) -> RunUpdate:
     """Name the regions: in a run of the changed ones they have other numbers."""
-    ids, note = sorted(one.id for one in run.computing), getattr(news, "note", "")
-    if not ids or getattr(news, "stage", "") in ("encoding", "labels"):
-        return LiveNews(words.joined(getattr(news, "text", ""), note), run.computing)
-    which = f"region {ids[0]}" if len(ids) == 1 else f"{len(ids):,} regions"
-    return LiveNews(words.joined(f"computing {which}", note), run.computing)
+    ids, text = sorted(one.id for one in run.computing), getattr(news, "text", "")
+    if ids and getattr(news, "stage", "") not in ("encoding", "labels"):
+        which = f"region {ids[0]}" if len(ids) == 1 else f"{len(ids):,} regions"
+        text = f"computing {which}"
+    note = getattr(news, "note", "")
+    return RunUpdate(text=words.joined(text, note), computing=run.computing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +9,15 @@ from qtpy.QtCore import QObject
 
 from ...results.agreement import agreement_of
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..run_requests.preparing import make_request, record_of
-from ..run_requests.run_task import FinishedRun, RunTask
+from ..run_requests.preparing import make_request
+from ..run_requests.run_task import RunTask, RunUpdate
 from ..session import Phase, ResultRecord, RunState, Session, Topic
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
+    from ..layers.tasks import PlaneFinder
     from ..run_requests.run_task import Request
     from ..workers.driver import Update
 
@@ -35,15 +35,11 @@ class RunController(Topic, QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._canvas, self._store = viewer, session, canvas, store
-        self._request: Request | None = None
-        self._source: Mapping[str, Any] = {}  # layers have the names of the run's beginning
-        self._forming = False  # heatmaps are shown while they form
+        self._finder: PlaneFinder | None = None  # while heatmaps are shown as they form
         self._noted: set[str] = set()  # models whose flags were explained
         kept = "The regions finished before are kept."
-        self.worker = Worker("single", "The run", kept=kept, parent=self)
+        self.worker = Worker("single", "The run", self._done, refuse, kept=kept, parent=self)
         self.worker.progressed.connect(self._progressed)
-        self.worker.done.connect(self._done)
-        self.worker.failed.connect(refuse)
         self.worker.ended.connect(self._ended)
 
     def bind(self) -> None:
@@ -68,8 +64,8 @@ class RunController(Topic, QObject):
         with refusing():
             request = self.request(keep=keep)
             # The results shown stay until the first new ones: a refused run loses nothing.
-            self._request, self._forming = request, request.forming
-            self._source = record_of(request, self._session.begin_run())
+            self._finder = request.input.finder if request.forming else None
+            self._session.begin_run(request.snapshot)
             self.worker.start(RunTask(request, self._store).work)
 
     def request(self, *, keep: bool = False) -> Request:
@@ -83,67 +79,41 @@ class RunController(Topic, QObject):
             self._session.run = replace(self._session.run, phase="stopping")
 
     def _progressed(self, update: Update) -> None:
-        session, snapshot = self._session, self._session.run.snapshot
-        if update.results is not None:
-            self._show(results=update.results, table=update.table)
-        session.run = replace(
-            session.run,
-            text=update.text,
-            fraction=update.fraction or 0.0,
-            done=update.done,
-            total=update.total,
-            note=update.note,
-        )
-        if update.forming is None or not self._forming or self._request is None:
+        session, fraction = self._session, update.fraction or 0.0
+        run = replace(session.run, text=update.text, fraction=fraction, note=update.note)
+        if not isinstance(update, RunUpdate):  # before the run itself
+            session.run = run
             return
-        if snapshot is not None and snapshot.image is session.image:
-            self._canvas.show_forming(update.forming, snapshot.image, self._request.input.finder)
+        if update.record is not None:
+            session.show(update.record)
+        session.run = replace(run, done=update.done, total=update.total)
+        image = None if run.snapshot is None else run.snapshot.image
+        if update.forming is not None and self._finder is not None and image is session.image:
+            self._canvas.show_forming(update.forming, image, self._finder)
 
-    def _done(self, finished: FinishedRun) -> None:
-        self._show(
-            results=finished.results,
-            total=finished.total,
-            identities=finished.identities,
-            masks=finished.masks,
-            fingerprint=finished.pixels,
-            settled=True,
-        )
-        done, total = len(finished.results), finished.total
-        stopped: Phase = "cancelled" if self._session.run.phase == "stopping" else "failed"
-        self._end("done" if done >= total else stopped, done, total)
-        agreement = agreement_of(finished.results)
+    def _done(self, record: ResultRecord) -> None:
+        self._session.show(record)
+        done, info = len(record.results), record.results.info
+        self._end("done" if done >= record.total else self._stopped, done, record.total)
+        agreement = agreement_of(record.results)
         if agreement is not None:
             inform(agreement.text)
-        info = finished.results.info
         if info.flags_note and info.model not in self._noted:
             self._noted.add(info.model)
             inform(info.flags_note)
 
-    def _show(self, **values: Any) -> None:
-        """Show results of this run: the first ones, or more of them."""
-        session, snapshot = self._session, self._session.run.snapshot
-        if snapshot is None or self._request is None:
-            return
-        now = session.record
-        if now is None or now.snapshot is not snapshot:
-            now = ResultRecord(
-                snapshot=snapshot,
-                results=values["results"],
-                only=self._request.input.only,
-                finder=self._request.input.finder,
-                source=self._source,
-            )
-        session.show(now.changed(**{"table": None, **values}))
+    @property
+    def _stopped(self) -> Phase:
+        return "cancelled" if self._session.run.phase == "stopping" else "failed"
 
     def _end(self, phase: Phase, done: int = 0, total: int = 0) -> None:
-        self._request, self._forming = None, False
+        self._finder = None
         self._session.run = RunState(phase, done, total, snapshot=self._session.run.snapshot)
 
     def _ended(self) -> None:
         if self._session.run.running:  # no region was finished
-            stopping = self._session.run.phase == "stopping"
-            self._end("cancelled" if stopping else "failed")
+            self._end(self._stopped)
 
     def _row_selected(self, _: int) -> None:
-        # A picked row is shown instead of heatmaps that form.
-        self._forming = self._forming and not self._session.picked
+        if self._session.picked:  # which is shown instead of heatmaps that form
+            self._finder = None

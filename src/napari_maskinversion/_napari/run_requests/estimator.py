@@ -35,9 +35,7 @@ class Estimator(QObject):
         super().__init__(parent)
         self._waiting = False
         self._pause = debouncer(self, QUIET, self.due.emit)
-        self._worker = Worker("latest", "The estimate", parent=self)
-        self._worker.done.connect(self.ready.emit)
-        self._worker.failed.connect(self.ready)
+        self._worker = Worker("latest", "The estimate", self.ready.emit, self.ready, parent=self)
 
     def later(self, _: object = None) -> None:
         """Estimate again when nothing has changed for a while."""

@@ -27,10 +27,8 @@ class Fetching(Topic, QObject):
     def __init__(self, session: Session, part: Any, parent: QObject) -> None:
         super().__init__(parent)
         self._session, self._part = session, part
-        self.worker = Worker("single", "The download", parent=self)
+        self.worker = Worker("single", "The download", self._done, self._refuse, parent=self)
         self.worker.progressed.connect(self._progressed)
-        self.worker.done.connect(self._done)
-        self.worker.failed.connect(self._refuse)
         self.worker.ended.connect(self._ended)
         self._problem = ""
         part.fetching.button.clicked.connect(lambda _=False: self.start(part.spec.name))

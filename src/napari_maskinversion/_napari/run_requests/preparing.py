@@ -12,13 +12,14 @@ from ...base.errors import ConfigError, InputError, ModelError
 from ...base.units import Units
 from ...engine.models.registry import model_state, unread_spec
 from ...engine.models.specs import DEMO
-from ...regions.annotations.annotation import COCO_FACTS
+from ...regions.annotations.annotation import CocoFacts
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
+from ..layers.label_layers import COCO
 from ..layers.layers import file_of, is_ours, is_shapes
 from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
-from ..session import ResultRecord, Scope, Session, Snapshot
+from ..session import ResultRecord, Scope, Session
 from ..workers.model_store import ModelStore
 from .estimator import UNCOUNTED, Work, estimation
 from .run_task import Request
@@ -95,10 +96,26 @@ def _request(
         input=run_input,
         vocabulary=None,
         settings=settings,
+        snapshot=session.snapshot(),
+        source=_source_of(session, run_input),
         units=units_of(session.image, run_input.finder.axes),
         file=file_of(session.image),
         forming=session.forming,
     )
+
+
+def _source_of(session: Session, run_input: RunInput) -> dict[str, Any]:
+    """Return what a run is made from; layers may be renamed while it goes on."""
+    image, regions = session.layers
+    shown = run_input.picture.shown
+    return {
+        **regions.metadata.get(COCO, CocoFacts()).values,
+        "image_layer": image.name,
+        "regions_layer": regions.name,
+        "plane": run_input.finder.description,
+        "channels": "this layer" if shown is None else "as displayed",
+        "channels_used": [] if shown is None else [layer.grid.name for layer in shown],
+    }
 
 
 def estimate_of(
@@ -120,20 +137,6 @@ def estimate_of(
         return f"The first search: {text}" if text not in ("", UNCOUNTED) else ""
 
     return line
-
-
-def record_of(request: Request, snapshot: Snapshot) -> dict[str, Any]:
-    """Return what a run was made from, for the exported record."""
-    shown = request.input.picture.shown
-    about = getattr(snapshot.regions, "metadata", {})
-    return {
-        **{name: about[name] for name in COCO_FACTS if name in about},
-        "image_layer": getattr(snapshot.image, "name", ""),
-        "regions_layer": getattr(snapshot.regions, "name", ""),
-        "plane": request.input.finder.description,
-        "channels": "this layer" if shown is None else "as displayed",
-        "channels_used": [] if shown is None else [layer.grid.name for layer in shown],
-    }
 
 
 def prepare(

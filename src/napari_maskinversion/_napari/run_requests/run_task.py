@@ -7,6 +7,7 @@ thread must not spend.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from ...base import progress_words as words
 from ...base.errors import Cancelled
 from ...base.progress import Tick, listening
 from ...images.opening import with_georeference
+from ..session import ResultRecord, Snapshot
 from ..workers.driver import (
     LONGEST_INTERVAL,
     Forming,
@@ -29,7 +31,7 @@ from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
 
 if TYPE_CHECKING:
-    from ...base.identity import RegionIdentity
+    from ...base.identity import RegionKey
     from ...base.units import Units
     from ...engine.models.backbone import Backbone
     from ...language.captions.bank import CaptionBank
@@ -37,11 +39,9 @@ if TYPE_CHECKING:
     from ...pipeline.live import LiveRun
     from ...pipeline.progress import Progress
     from ...pipeline.run import PlaneTask
-    from ...results.export.bundle import Masks
     from ...results.results import Results
     from ...results.settings import RunSettings
     from ..layers.tasks import ImageFingerprint, RunInput
-    from ..session import ResultRecord
 
 # The next table comes no sooner than 25 times what the last took to make and to show, or 2 s; but
 # always later than ten times what it took to make.
@@ -64,11 +64,24 @@ class Request:
     input: RunInput
     vocabulary: Vocabulary | None
     settings: RunSettings
+    snapshot: Snapshot  # Of the session; what `settings` are there may name no usable weights
+    source: Mapping[str, Any]  # What the run is made from, for the exported record
     units: Units | None = None  # Of the image's layer; `located` adds what its file says
     file: Path | None = None  # Of the image
     forming: bool = False  # Pass on heatmaps as they form
     captions: BankChoice | None = None
     before: ResultRecord | None = None  # Results whose unchanged regions are kept
+
+    def record(self, results: Results, **values: Any) -> ResultRecord:
+        """Return results with what they were made from."""
+        return ResultRecord(
+            results=results,
+            snapshot=self.snapshot,
+            only=self.input.only,
+            finder=self.input.finder,
+            source=self.source,
+            **values,
+        )
 
     def located(self) -> Request:
         """Return the request with the place of a GeoTIFF on earth; for a worker."""
@@ -96,15 +109,15 @@ class Request:
         return live
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FinishedRun:
-    """All regions that a run has finished, however it ended."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunUpdate(Update):
+    """Progress of a run, or of an update in live mode."""
 
-    results: Results
-    identities: tuple[RegionIdentity, ...]  # The regions as they were when the run began
-    masks: Masks  # Their pixels, compressed, by plane and id
-    pixels: ImageFingerprint  # What the model was shown
-    total: int  # All regions of the run
+    record: ResultRecord | None = None  # All regions finished so far, if there are new ones
+    forming: Forming | None = None  # Map of the first region at work, if requested
+    done: int = 0  # Finished regions, and all of them
+    total: int = 0
+    computing: frozenset[RegionKey] = frozenset()  # Regions at work, in live mode
 
 
 class RunTask:
@@ -113,26 +126,27 @@ class RunTask:
     def __init__(self, request: Request, store: ModelStore) -> None:
         self._request, self._store = request, store
         self._tasks: list[PlaneTask] = []
-        self._identities: tuple[RegionIdentity, ...] = ()
-        self._masks: Masks = {}
+        self._about: dict[str, Any] = {}  # of the regions and the image
         self._progress: Progress | Tick | None = None
         self._rows, self._table_due = 0, 0.0  # of the last table
         self.results: Results | None = None
-        self.pixels: ImageFingerprint | None = None
 
-    def work(self) -> FinishedRun | Partial:
+    def work(self) -> ResultRecord | Partial:
         """Run; one that is stopped or breaks off returns the regions finished before."""
         try:
-            self.run()
+            return self.run()
         except BaseException as error:
             if isinstance(error, Cancelled):
                 self._add_captions()
             if self.results is None:
                 raise
-            return Partial(self.finished(), error)
-        return self.finished()
+            return Partial(self._finished(), error)
 
-    def run(self) -> Results:
+    def _finished(self) -> ResultRecord:
+        assert self.results is not None
+        return self._request.record(self.results, settled=True, **self._about)
+
+    def run(self) -> ResultRecord:
         """Run in a worker."""
         settings = self._request.settings
         model_name, device = settings.model, settings.device
@@ -141,6 +155,7 @@ class RunTask:
         show(words.READING_IMAGE)
         self._request = self._request.located()
         from ...pipeline import run
+        from ...pipeline.progress import RegionChunk
         from ...results.export.bundle import compress_masks
         from ..layers.tasks import ImageFingerprint, identities
 
@@ -148,22 +163,22 @@ class RunTask:
         self._request.input.left_out(self._tasks)
         # Refused here, before a model of gigabytes is read.
         run.check_tasks(self._tasks)
-        self._identities = identities(self._tasks)
-        self._masks = compress_masks(self._tasks)
-        self.pixels = ImageFingerprint.of(self._request.input)
+        pixels, known = ImageFingerprint.of(self._request.input), identities(self._tasks)
+        self._about = {"total": len(known), "identities": known, "fingerprint": pixels}
+        self._about["masks"] = compress_masks(self._tasks)
         model = self._store.load(model_name, device)
         show(Update(text=words.encoding(), fraction=0.0, note=self._store.note))
 
         def follow(news: Any) -> None:
-            if isinstance(news, run.RegionChunk):
+            if isinstance(news, RegionChunk):
                 self.results = news.so_far
             else:
                 self._progress = news
             show(partial(self._update, news))
 
         with listening(follow):
-            self.results = self._run(model, self.pixels)
-        return self.results
+            self.results = self._run(model, pixels)
+        return self._finished()
 
     def _run(self, model: Backbone, pixels: ImageFingerprint) -> Results:
         from ...pipeline.job import Job
@@ -180,30 +195,28 @@ class RunTask:
         job = Job(tasks=self._tasks, settings=settings, units=request.units)
         return job.run(model, request.vocabulary, bank)
 
-    def _update(self, progress: Any) -> Update:
+    def _update(self, progress: Any) -> RunUpdate:
         """Make what the window shows; with a table if there are new results and it is time."""
         text, fraction, note = "", 0.0, self._store.note
         if self._progress is not None:
             text, fraction = self._progress.text, self._progress.fraction
             note = words.joined(note, self._progress.note)
         begun, results = time.monotonic(), self.results
-        make = partial(
-            Update,
+        update = RunUpdate(
             text=text,
             fraction=fraction,
             note=note,
             done=0 if results is None else len(results),
-            total=len(self._identities),
+            total=self._about["total"],
         )
         if results is None or len(results) == self._rows or begun < self._table_due:
-            forming = self._forming(progress)
-            return make(forming=forming)
+            return replace(update, forming=self._forming(progress))
         self._rows, table = len(results), results.to_frame()
         # The table of thousands of regions takes its time, which is the run's time.
         made = time.monotonic() - begun
         pause = min(_TABLE_SHARE * (made + drawing_seconds()), _TABLE_PAUSE)
         self._table_due = begun + max(pause, 10 * made)
-        return make(results=results, table=table)
+        return replace(update, record=self._request.record(results, table=table))
 
     def _forming(self, progress: Any) -> Forming | None:
         maps = getattr(progress, "maps", None)
@@ -218,16 +231,3 @@ class RunTask:
             from ...pipeline.captions import add_captions
 
             self.results = add_captions(self.results, captions.bank, top=captions.top)
-
-    def finished(self) -> FinishedRun:
-        """Return what has been finished; for a run that has some."""
-        results, pixels = self.results, self.pixels
-        assert results is not None
-        assert pixels is not None
-        return FinishedRun(
-            results=results,
-            identities=self._identities,
-            masks=self._masks,
-            pixels=pixels,
-            total=len(self._identities),
-        )

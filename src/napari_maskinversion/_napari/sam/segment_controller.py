@@ -124,7 +124,7 @@ class SegmentController(Topic, QObject):
     def _new_boxes(self) -> None:
         if self._image_there():
             boxes = new_boxes(self._viewer, self._session.image)
-            self._session.made_for(self._session.image, boxes)
+            self._session.choice.made_for(self._session.image, boxes)
             self.part.boxes.choose(boxes)
             self.part.use_boxes.setChecked(True)
 
@@ -132,7 +132,7 @@ class SegmentController(Topic, QObject):
         if self._image_there():
             kind = self.part.kind.currentText()
             points = new_points(self._viewer, self._session.image, kind)
-            self._session.made_for(self._session.image, points)
+            self._session.choice.made_for(self._session.image, points)
             self.part.points.choose(points)
             self.part.use_points.setChecked(True)
 
@@ -260,7 +260,7 @@ class SegmentController(Topic, QObject):
         height, width = self._plane.shape
         box = (0.0, 0.0, float(height), float(width))
         place = box_transform(self._image, self._plane, box, self._plane.shape)
-        with selection_kept(self._viewer), self._session.kept_choice():
+        with selection_kept(self._viewer), self._session.choice.kept():
             self._layer = self._viewer.add_labels(
                 on_axes(painted.labels, self._plane),
                 name="SAM regions" if any(one.scores for one in self._objects) else "regions",
@@ -269,7 +269,7 @@ class SegmentController(Topic, QObject):
                 **place,
             )
         self._mark = painted.mark
-        self._session.made_for(self._image, self._layer)
+        self._session.choice.made_for(self._image, self._layer)
         self._session.choose_for(self._image, self._layer)
 
     def _show_object(self) -> None:

@@ -278,12 +278,8 @@ class LabelFiles(QObject):
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self._reading = Worker("latest", "Reading words", parent=self)
-        self._writing = Worker("queue", "Saving words", parent=self)
-        self._reading.done.connect(self.loaded.emit)
-        self._writing.done.connect(inform)
-        for worker in (self._reading, self._writing):
-            worker.failed.connect(refuse)
+        self._reading = Worker("latest", "Reading words", self.loaded.emit, refuse, parent=self)
+        self._writing = Worker("queue", "Saving words", inform, refuse, parent=self)
 
     @property
     def busy(self) -> bool:

@@ -10,7 +10,7 @@ from qtpy.QtCore import QObject
 
 from ...base.errors import MaskInversionError
 from ..run_requests.preparing import check_on_disk
-from ..session import ResultRecord, RunState, Session, Topic
+from ..session import ResultRecord, RunState, Session, Topic, staleness
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
@@ -41,8 +41,7 @@ class RerankController(Topic, QObject):
     def __init__(self, session: Session, store: ModelStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._session, self._store = session, store
-        self.worker = Worker("latest", "Applying words and limits", parent=self)
-        self.worker.done.connect(self._reread)
+        self.worker = Worker("latest", "Applying words and limits", self._reread, parent=self)
         self._pause = debouncer(self, _QUIET, self._rank)
 
     def bind(self) -> None:
@@ -74,13 +73,13 @@ class RerankController(Topic, QObject):
         info, words = record.results.info, session.vocabulary
         then = None if info.vocabulary is None else info.vocabulary.threshold
         threshold = then if words is None else words.threshold
-        if (then, info.unsure) != (threshold, session.settings.unsure):
+        if (then, info.settings.unsure) != (threshold, session.settings.unsure):
             self.worker.start(partial(_judge, record.results, threshold, session.settings.unsure))
 
     def _other_words(self) -> bool:
         session = self._session
         idle = not (session.live or session.run.running)
-        return bool(idle and session.results and session.stale.words)
+        return bool(idle and session.results and staleness(session).words)
 
     def _rank(self) -> None:
         session, record = self._session, self._session.record

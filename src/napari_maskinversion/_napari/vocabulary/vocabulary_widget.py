@@ -15,6 +15,7 @@ from qtpy.QtGui import QFontMetrics, QTextCursor
 from qtpy.QtWidgets import QCheckBox, QMenu, QPlainTextEdit, QWidget
 
 from ...base.errors import InputError
+from ...base.wording import counted
 from ...language.labels.files import LabelFile
 from ...language.labels.label import Label, clashes, parse_text, to_text, word_lists
 from ...language.labels.learned import Learned, learned_of, read_head
@@ -67,7 +68,7 @@ class TypedLabels:
             return self.problem
         if not count:
             return "no words yet"
-        message = f"{count:,} word{'s' * (count != 1)}"
+        message = counted(count, "word")
         if self.repeated:
             message += f", {self.repeated:,} repeated"
         return message + (": every region gets it" if count == 1 else "")
@@ -123,7 +124,7 @@ class VocabularyWidget(Topic, QWidget):
         self.threshold.setEnabled(False)
         self.uncertainty = UncertaintyWidget()
         self._pause = debouncer(self, _PAUSE, self._count_in_worker)
-        self._counting = Worker("latest", "Counting the words", parent=self)
+        self._counting = Worker("latest", "Counting the words", self._show_count, parent=self)
         buttons = line(self.presets, self.load, self.save, self.edit, shares=(1, 1, 1, 1))
         stack(self, form([self.text, self.count, buttons]))
         prompts = self.templates_widget
@@ -140,7 +141,6 @@ class VocabularyWidget(Topic, QWidget):
         self.marked.connect(self._tell)
         self.text.textChanged.connect(self._text_changed)
         self.text.blockCountChanged.connect(self._fit)
-        self._counting.done.connect(self._show_count)
         self.files.loaded.connect(self.take)
         self._text_changed()
         self._fit()

@@ -8,7 +8,14 @@ from typing import Any
 
 from qtpy.QtCore import QEvent, QPoint, Qt
 from qtpy.QtGui import QIcon
-from qtpy.QtWidgets import QDialog, QDialogButtonBox, QMessageBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QMessageBox,
+    QVBoxLayout,
+    QWidget,
+)
 
 from .sections import scrolled
 
@@ -63,6 +70,15 @@ def confirm(parent: QWidget, title: str, text: str) -> bool:
     """Ask a question; return whether the answer was yes."""
     answer = QMessageBox.question(parent, title, text)
     return bool(answer == QMessageBox.StandardButton.Yes)
+
+
+def ask_where(parent: QWidget, title: str, usual: str, kinds: str, suffix: str = "") -> Path | None:
+    """Ask for a file to write, whose name gets the suffix; `may_replace` asks about others."""
+    typed, _ = QFileDialog.getSaveFileName(
+        parent, title, usual, kinds, options=QFileDialog.Option.DontConfirmOverwrite
+    )
+    # A dot in a name that the user chose is not a suffix.
+    return Path(typed if typed.endswith(suffix) else typed + suffix) if typed else None
 
 
 def may_replace(parent: QWidget, paths: Sequence[Path]) -> bool:

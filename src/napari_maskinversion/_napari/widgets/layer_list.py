@@ -1,45 +1,43 @@
-"""Follows the list of a viewer's layers."""
+"""Follows the list of a viewer's layers, and the layers in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
-class LayerListWatch:
-    """Calls a function when layers are added, removed, moved or renamed."""
+class LayerEvents:
+    """Calls functions after some events of the list of layers, or of any layer in it.
 
-    def __init__(self, viewer: Any, changed: Callable[[Any], object]) -> None:
-        self._viewer, self._changed = viewer, changed
-        events = viewer.layers.events
-        self._connections = (
-            (events.inserted, self._inserted),
-            (events.removed, self._removed),
-            (events.reordered, self._other),
-            (events.changed, self._other),
-        )
+    napari tells of the layers' events by the list, too, so that nobody has to follow each layer.
+    """
+
+    def __init__(self, viewer: Any, slots: Mapping[str, Callable[[Any], object]]) -> None:
+        self._events, self._slots = viewer.layers.events, slots
 
     def connect(self) -> None:
         """Begin to follow."""
-        for emitter, slot in self._connections:
-            emitter.connect(slot)
-        for layer in self._viewer.layers:
-            layer.events.name.connect(self._other)
+        self._events.connect(self._heard)
 
     def disconnect(self) -> None:
         """Follow no more."""
-        for emitter, slot in self._connections:
-            emitter.disconnect(slot)
-        for layer in self._viewer.layers:
-            layer.events.name.disconnect(self._other)
+        self._events.disconnect(self._heard)
 
-    def _inserted(self, event: Any) -> None:
-        event.value.events.name.connect(self._other)
-        self._changed(event.value)
+    def _heard(self, event: Any) -> None:
+        slot = self._slots.get(event.type)
+        if slot is not None:
+            slot(event)
 
-    def _removed(self, event: Any) -> None:
-        event.value.events.name.disconnect(self._other)
-        self._changed(None)
 
-    def _other(self, event: Any = None) -> None:
-        self._changed(None)
+def layer_of(event: Any) -> Any:
+    """Return the layer that an event is of; the list of layers for its own events."""
+    return event.sources[0]
+
+
+class LayerListWatch(LayerEvents):
+    """Calls a function when layers are added, removed, moved or renamed, with the one added."""
+
+    def __init__(self, viewer: Any, changed: Callable[[Any], object]) -> None:
+        others = ("removed", "reordered", "changed", "name")
+        slots = dict.fromkeys(others, lambda _: changed(None))
+        super().__init__(viewer, {"inserted": lambda event: changed(event.value), **slots})

@@ -59,12 +59,18 @@ class Worker(QObject):
         self,
         mode: Mode,
         name: str = "The work",
+        done: Callable[[Any], object] | None = None,
+        failed: Callable[[str], object] | None = None,
         *,
         kept: str = "",
         discard: Callable[[Any], object] | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
+        if done is not None:
+            self.done.connect(done)
+        if failed is not None:
+            self.failed.connect(failed)
         self._mode = mode
         self._note = ""
         self._relay = _Relay()

@@ -10,6 +10,7 @@ import typer
 
 from ...base.errors import InputError
 from ...base.targets import check_folder
+from ...base.wording import counted
 from ...bench.datasets.registry import DATASETS, VOC_CLASSES
 from ...bench.paper import TABLES
 from ...engine.settings import InversionConfig
@@ -224,7 +225,7 @@ def paper_command(
             text = paper_report.markdown(job, one, cells, ties)
             paper_report.write_files(one, cells, text, out, ties, plots=plots)
             echo(text)
-        say(f"Wrote {len(tables)} table{'s' * (len(tables) != 1)} to {out}")
+        say(f"Wrote {counted(len(tables), 'table')} to {out}")
     if job.failures:
         why, *others = dict.fromkeys(job.failures.values())
         more = f" ({len(others)} more in the tables)" if others else ""

@@ -12,7 +12,7 @@ import typer
 
 from ...base import progress_words as words
 from ...base.errors import InputError
-from ..console import INTERRUPTED, ProgressBar, ProgressLines, echo, say
+from ..console import echo, following, say
 from ..options import setting_option
 from ..running import load
 
@@ -124,23 +124,16 @@ def at_least_one(**options: int | None) -> None:
 def follow(
     run: Callable[[Callable[[str, float], None]], None], file: Path | None, finished: Sized
 ) -> None:
-    """Measure under a progress bar, or with lines; Ctrl-C keeps the finished parts."""
-    lines = ProgressLines()
-    with ProgressBar(remaining=True) as bar:
+    """Measure under a progress bar; Ctrl-C keeps the finished parts."""
 
-        def show(text: str, share: float) -> None:
-            bar.show(text, share)
-            lines.show(text, share)
+    def stopped() -> str:
+        if file is None:
+            return "Stopped: nothing is kept (--json FILE would)."
+        return f"Stopped: {len(finished)} finished parts are in {file}; run it again."
 
+    with following(lambda *_: None, remaining=True, stopped=stopped) as bar:
         bar.show(words.STARTING)
-        try:
-            run(show)
-        except KeyboardInterrupt:
-            where = "nothing is kept (--json FILE would)"
-            if file is not None:
-                where = f"{len(finished)} finished parts are in {file}; run it again"
-            say(f"Stopped: {where}.")
-            raise typer.Exit(INTERRUPTED) from None
+        run(bar.show)
 
 
 # -- kept figures -----------------------------------------------------------------------------

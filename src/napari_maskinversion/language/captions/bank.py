@@ -26,6 +26,7 @@ from ...base.atomic_files import replacing
 from ...base.errors import ConfigError, InputError, InUseError
 from ...base.locks import hold_alone
 from ...base.reading import parse_json, validated
+from ...base.wording import one_line
 from .caption_files import Captions, skipped_lines
 
 if TYPE_CHECKING:
@@ -376,7 +377,7 @@ def _reading(path: Path, what: str = "") -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, IndexError, ArrowException) as error:
-        reason = " ".join(str(error).split())[:200].rstrip(".")
+        reason = one_line(error)[:200].rstrip(".")
         raise DamagedError(
             f"{what or path.name} in {path.parent} is damaged or cannot be read ({reason}); build "
             "the bank again (captions build): the other embeddings are kept."

@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass  # one of the standard library would 
 from ...base.errors import InputError
 from ...base.identity import file_sha256
 from ...base.reading import check_file, parse_json, validated
+from ...base.wording import one_line
 
 SUFFIX: Final = ".safetensors"
 FORMAT: Final = "napari-maskinversion classifier"
@@ -74,7 +75,7 @@ def read_head(path: Path) -> dict[str, Any]:
         with safe_open(path, "numpy") as file:
             about = file.metadata() or {}
     except (SafetensorError, OSError) as error:
-        reason = " ".join(str(error).split())[:200].rstrip(".")
+        reason = one_line(error)[:200].rstrip(".")
         raise InputError(f"{path} is damaged or no classifier ({reason}).") from None
     if about.get("format") != FORMAT:
         raise InputError(f"{path} holds no classifier of this plugin; 'library train' writes one.")

@@ -110,11 +110,6 @@ class Uncertainty:
         return self.doubts + self.misfits
 
     @property
-    def unsure(self) -> bool:
-        """Whether there is any reason for a second look."""
-        return bool(self.reasons)
-
-    @property
     def text(self) -> str:
         """Summary, "doubtful, does not fit: low margin 0.002, low overlap 0.21"; "" if neither."""
         parts = [*["doubtful"][: len(self.doubts)], *["does not fit"][: len(self.misfits)]]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, TypeAdapter
+from pydantic import dataclasses as checked
 
 from ...base.errors import InputError
 from ...base.identity import Position
-from ...base.label_blocks import join
+from ...base.label_blocks import LARGEST, join
 from ...base.regions import Region, Regions
 from ...base.units import Georeference
 
@@ -21,18 +23,49 @@ Array = npt.NDArray[Any]
 
 SLICE: Final = "slice"
 """The axis of ImageJ's slice numbers, which count along the only axis of a stack."""
-COCO_FACTS: Final = (
-    CATEGORY_IDS := "category_ids",
-    SUPERCATEGORIES := "supercategories",
-    REPEATED := "repeated",
-    IMAGE_ID := "image_id",
-)
-"""Where records keep what the COCO file of the regions says about labels and the image."""
 SCORE: Final = "source_score"  # what the score in the file is, beside the attributes
 GREY: Final = "#808080"
 _MAX_NOTES: Final = 3  # notes shown in full
 FIRST_FREE_ID: Final = 2**16
 _LAST_FREE_ID: Final = 2**24  # whole numbers of float32, as which ImageJ opens 32 bits
+
+
+_Number = Annotated[int, Field(ge=0, le=LARGEST)]
+
+
+@checked.dataclass(frozen=True, slots=True, kw_only=True)
+class CocoFacts:
+    """What the COCO file of regions says about labels and image; one that is written repeats it."""
+
+    category_ids: dict[str, _Number] = field(default_factory=dict)  # Numbers of labels
+    supercategories: dict[str, str] = field(default_factory=dict)  # Of labels
+    # Name and supercategory of further categories of the same names, by their numbers
+    repeated: dict[str, tuple[str, str]] = field(default_factory=dict)
+    image_id: _Number | None = None  # Number of the image, if it is one entry there
+
+    @classmethod
+    def among(cls, values: Mapping[str, Any]) -> Self:
+        """Return the facts among other values that a record or a layer keeps."""
+        return TypeAdapter(cls).validate_python(dict(values))
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The facts as a record or a layer keeps them; empty for regions of other files."""
+        return {name: value for name, value in asdict(self).items() if value not in ({}, None)}
+
+    def renamed(self, words: Mapping[str, str]) -> Self:
+        """Return the facts of labels that have other names now."""
+        return replace(
+            self,
+            category_ids={words.get(name, name): one for name, one in self.category_ids.items()},
+            supercategories={
+                words.get(name, name): one for name, one in self.supercategories.items()
+            },
+            repeated={
+                number: (words.get(name, name), above)
+                for number, (name, above) in self.repeated.items()
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +101,7 @@ class Annotations:
     geo: Georeference | None = None
     # Colour (``#rrggbb``, or "" for none) of each label of the vocabulary, used or not
     colors: Mapping[str, str] = field(default_factory=dict)
-    # Numbers that labels have in a COCO file; empty for regions of other files
-    category_ids: Mapping[str, int] = field(default_factory=dict)
-    supercategories: Mapping[str, str] = field(default_factory=dict)  # Of labels, in a COCO file
-    # Name and supercategory of further categories of the same names, by their numbers
-    repeated: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    image_id: int | None = None  # Number of the image in a COCO file, if it is one entry there
+    coco: CocoFacts = field(default_factory=CocoFacts)
     about: Mapping[str, Any] = field(default_factory=dict)  # Provenance, written to the file
     notes: tuple[str, ...] = ()  # What a reader changed or left out; names the record
 
@@ -100,12 +128,6 @@ class Annotations:
                 number += 1
             numbers[label] = number
         return numbers
-
-    @property
-    def coco_facts(self) -> dict[str, Any]:
-        """What a COCO file says, by `COCO_FACTS`; empty for regions of other files."""
-        facts = {name: getattr(self, name) for name in COCO_FACTS}
-        return {name: value for name, value in facts.items() if value not in ({}, None)}
 
     @property
     def vocabulary(self) -> dict[str, str]:

@@ -23,8 +23,9 @@ from ...base.label_blocks import LARGEST
 from ...base.regions import Region
 from ...base.units import Georeference
 from ...base.validation import composed, without_hidden
-from .annotation import SCORE, Annotation, Annotations, place_mask, united
-from .json_files import as_score
+from ...base.wording import first_line
+from .annotation import SCORE, Annotation, Annotations, CocoFacts, place_mask, united
+from .json_files import as_score, read_json
 from .listed_images import ImageReference, ListedImage, same_image, size_of_images
 from .polygons import fault, fill_polygons
 
@@ -115,10 +116,7 @@ class Parsed:
     notes: list[str] = field(default_factory=list)
     geo: Georeference | None = None
     colors: Mapping[str, str] = field(default_factory=dict)
-    category_ids: Mapping[str, int] = field(default_factory=dict)
-    supercategories: Mapping[str, str] = field(default_factory=dict)
-    repeated: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    image_id: int | None = None
+    coco: CocoFacts = field(default_factory=CocoFacts)
     coordinates: str = ""  # How they were read, for the note on an object outside the image
 
 
@@ -127,14 +125,14 @@ class AnnotationFormat:
     """A format of region files; `reading.FORMATS` lists them."""
 
     name: str  # As in file dialogs
-    suffixes: tuple[str, ...]  # How names of such files end, in lower case
     content: str  # What such a file contains, for error messages
     # A file may be of this format if its first and last bytes contain all markers of one group
     markers: tuple[tuple[bytes, ...], ...]
-    # Reads a file: `read_json`, `read_xml` or another. Each file is read once for all formats with
-    # the same function.
-    load: Callable[[Path], Any]
     matches: Callable[[Any], bool]  # Whether loaded content is of this format
+    # How names of such files end, in lower case
+    suffixes: tuple[str, ...] = (".json",)
+    # Reads a file. Each is read once for all formats with the same function.
+    load: Callable[[Path], Any] = read_json
     # Takes what ``prepare`` returned, the path (for messages) and the image
     parse: Callable[[Any, Path, ImageReference], Parsed]
     # Takes the loaded content and the path. It is called once for a file that many images are read
@@ -195,15 +193,7 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
         image=image.name,
         geo=parsed.geo,
         colors={words[label]: color for label, color in parsed.colors.items()},
-        category_ids={words.get(name, name): one for name, one in parsed.category_ids.items()},
-        supercategories={
-            words.get(name, name): one for name, one in parsed.supercategories.items()
-        },
-        repeated={
-            number: (words.get(name, name), above)
-            for number, (name, above) in parsed.repeated.items()
-        },
-        image_id=parsed.image_id,
+        coco=parsed.coco.renamed(words),
         notes=tuple(notes),
     )
 
@@ -308,9 +298,3 @@ def _pixels(start: float, stop: float, side: int) -> tuple[int, int]:
         low = math.floor((first + last) / 2)
         high = low + 1
     return max(low, 0), min(high, side)
-
-
-def first_line(error: Exception) -> str:
-    """Return what an error of a library says, for a message of ours."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -17,6 +17,7 @@ from ...base.label_blocks import LARGEST
 from ...base.regions import Region, Regions
 from ...images.decoding import decode
 from . import rle
+from .annotation import CocoFacts
 from .building import (
     AnnotationFormat,
     Box,
@@ -28,7 +29,7 @@ from .building import (
     fill,
     label_of,
 )
-from .json_files import Id, Loose, Name, Record, read_json
+from .json_files import Id, Loose, Name, Record
 from .listed_images import (
     ImageReference,
     ListedImage,
@@ -48,7 +49,9 @@ CATEGORY: Final = "category_id"
 """The attribute that tells regions apart whose categories share a name."""
 
 
-class _Image(Record):
+class ListedRecord(Record):
+    """An image; files of Segment Anything have one, too."""
+
     id: Loose[Id] = None
     file_name: Loose[str] = None
     coco_url: Loose[str] = None  # Of LVIS, which has no file_name
@@ -134,9 +137,7 @@ class CocoPage:
 
     listed: list[ListedImage]
     names: Mapping[Any, str]  # Of the categories that are words, by id
-    category_ids: Mapping[str, int]
-    supercategories: Mapping[str, str]
-    repeated: Mapping[str, tuple[str, str]]
+    facts: CocoFacts
     # For the key of an image: its annotations, each after what messages call it
     records: Mapping[Any, list[tuple[int, str, dict[str, Any]]]]
     notes: list[str]  # Annotations of no listed image
@@ -167,12 +168,14 @@ def sorted_by_image(page: Any, path: Path) -> CocoPage:
         notes.append(f"{where} {reason} and was left out.")
     about = page.get("info") if isinstance(page.get("info"), dict) else {}
     brought = about.get(BROUGHT)
+    names, facts = _categories(page, used, path, notes)
     return CocoPage(
         listed=listed,
+        names=names,
+        facts=facts,
         records=records,
         notes=notes,
         brought=brought if isinstance(brought, list) else [],
-        **_categories(page, used, path, notes),
     )
 
 
@@ -183,7 +186,7 @@ def _segments(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _listed_images(records: list[Any], path: Path) -> list[ListedImage]:
     listed: dict[Any, ListedImage] = {}
-    for number, one in enumerate(map(_Image.of, records), 1):
+    for number, one in enumerate(map(ListedRecord.of, records), 1):
         key = f"image {number}" if one.id is None else one.id
         if key in listed:
             raise InputError(
@@ -202,7 +205,7 @@ def _listed_images(records: list[Any], path: Path) -> list[ListedImage]:
 
 def _categories(
     page: Mapping[str, Any], used: set[Any], path: Path, notes: list[str]
-) -> dict[str, Any]:
+) -> tuple[dict[Any, str], CocoFacts]:
     """Return the names of categories by id, and number and supercategory of each name.
 
     Of two with one name the number that is used counts; where both are used, the first one does,
@@ -253,14 +256,12 @@ def _categories(
         for name, some in keys.items()
         if name and isinstance(some[0], int) and 0 <= some[0] <= LARGEST
     }
-    return {
-        "names": words,
-        "category_ids": numbers,
-        "supercategories": {
-            name: above for name, some in keys.items() if (above := supercategories[some[0]])
-        },
-        "repeated": repeated,
-    }
+    above = {name: supercategories[some[0]] for name, some in keys.items()}
+    return words, CocoFacts(
+        category_ids=numbers,
+        supercategories={name: heading for name, heading in above.items() if heading},
+        repeated=repeated,
+    )
 
 
 def _named_in(records: list[Any]) -> list[dict[str, Any]]:
@@ -278,7 +279,7 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
     records = [(*entry, one.position) for one in chosen for entry in page.records[one.key]]
     objects = []
     shares = shape is not None and _are_shares(page)
-    twins = {name for name, _ in page.repeated.values()}
+    twins = {name for name, _ in page.facts.repeated.values()}
     if shares:
         notes.append(f"{path}: its boxes and outlines were read as shares of the image.")
     for _, where, members, position in sorted(records, key=lambda entry: entry[0]):
@@ -338,10 +339,7 @@ def _parsed(
         images=chosen,
         notes=notes,
         colors={name: "" for name in page.names.values() if name not in ("", UNNAMED)},
-        category_ids=page.category_ids,
-        supercategories=page.supercategories,
-        repeated=page.repeated,
-        image_id=keys[0] if len(keys) == len(chosen) == 1 else None,
+        coco=replace(page.facts, image_id=keys[0] if len(keys) == len(chosen) == 1 else None),
     )
 
 
@@ -462,20 +460,16 @@ def _segments_of(picture: Path, shape: tuple[int, int] | None) -> dict[Any, Regi
 
 COCO: Final = AnnotationFormat(
     name="COCO",
-    suffixes=(".json",),
     content="images, annotations, categories",
     markers=((b'"annotations"', b'"images"'),),
-    load=read_json,
     matches=is_coco,
     parse=parse_coco,
     prepare=sorted_by_image,
 )
 COCO_PANOPTIC: Final = AnnotationFormat(
     name="COCO panoptic",
-    suffixes=(".json",),
     content="images, annotations with segments_info, categories",
     markers=((b'"segments_info"', b'"images"'),),
-    load=read_json,
     matches=is_panoptic,
     parse=parse_panoptic,
     prepare=sorted_by_image,

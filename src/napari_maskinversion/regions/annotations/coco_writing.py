@@ -57,24 +57,23 @@ def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polyg
     above: dict[str, str] = {}
     repeated: dict[str, tuple[str, str]] = {}
     for _, part, _ in parts:
-        repeated = {**part.repeated, **repeated}
-        above = {**part.supercategories, **above}
+        repeated = {**part.coco.repeated, **repeated}
+        above = {**part.coco.supercategories, **above}
         colors |= {name: colors.get(name) or color for name, color in part.colors.items()}
-        for name, category in part.category_ids.items():
+        for name, category in part.coco.category_ids.items():
             if name not in category_ids and category not in category_ids.values():
                 category_ids[name] = category
-    words = Annotations(shape=(1, 1), items=items, colors=colors, category_ids=category_ids)
-    numbers = _categories(words)
+    numbers = _categories(Annotations(shape=(1, 1), items=items, colors=colors), category_ids)
     taken = set(map(str, numbers.values()))
     repeated = {key: one for key, one in repeated.items() if key.isdigit() and key not in taken}
     source_ids = iter(_source_ids(items))
-    own = {part.image_id for _, part, _ in parts if len(part.planes) <= 1}
+    own = {part.coco.image_id for _, part, _ in parts if len(part.planes) <= 1}
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     for number, part, more in parts:
         places, ids = _numbers(number, part)
         if None not in own and len(own) == len(parts):
-            places = dict.fromkeys(places, part.image_id or 0)
+            places = dict.fromkeys(places, part.coco.image_id or 0)
         height, width = part.shape
         for position, image in places.items():
             about_image = {"id": image, "file_name": part.image, "height": height, "width": width}
@@ -127,11 +126,10 @@ def _numbers(number: int | None, part: Annotations) -> tuple[dict[Position, int]
     return places, [places[item.position] * _REGIONS + at for at, item in pairs]
 
 
-def _categories(annotations: Annotations) -> dict[str, int]:
+def _categories(annotations: Annotations, own: Mapping[str, int]) -> dict[str, int]:
     numbers = annotations.class_ids
     if any(not item.label for item in annotations.items):
         numbers.setdefault(UNNAMED, len(annotations.colors or numbers) + 1)
-    own = annotations.category_ids
     if not own:
         return numbers
     free = max(own.values())

@@ -19,10 +19,11 @@ from pydantic import AfterValidator
 
 from ...base.errors import InputError
 from ...base.identity import Position
+from ...base.wording import first_line
 from ..crs import Bounds, Coordinates, crs_name, find_coordinates, to_world
 from .annotation import Annotation, Annotations, color_of
-from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, first_line
-from .json_files import Id, Loose, Name, Record, read_json, to_json_types, write_json
+from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed
+from .json_files import Id, Loose, Name, Record, to_json_types, write_json
 from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import outline, polygons_of
 
@@ -369,7 +370,6 @@ GEOJSON: Final = AnnotationFormat(
     suffixes=(".geojson", ".json", ".geojsonl", ".geojsons", ".ndjson", ".jsonl"),
     content="a collection of features",
     markers=((b'"FeatureCollection"',), (b'"Feature"',)),
-    load=read_json,
     matches=is_geojson,
     parse=parse_geojson,
 )

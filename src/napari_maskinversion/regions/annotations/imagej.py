@@ -11,8 +11,9 @@ from typing import Any, Final
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.reading import is_of_macos, read_bytes
+from ...base.wording import first_line
 from .annotation import SLICE
-from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, first_line
+from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed
 from .listed_images import ImageReference
 from .polygons import ellipse, ring
 

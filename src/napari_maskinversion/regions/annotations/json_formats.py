@@ -12,7 +12,7 @@ from pydantic import AliasChoices, Field
 
 from .building import AnnotationFormat, Box, Drawn, Geometry, LeftOut, Outline, Parsed
 from .geojson import take_label
-from .json_files import Id, Loose, Name, Record, read_json
+from .json_files import Id, Loose, Name, Record
 from .listed_images import ImageReference, ListedImage, choose_images, whole_size
 from .polygons import ellipse, finite, ring, turned
 
@@ -217,10 +217,8 @@ def _label_studio_geometry(result: _Result, members: Mapping[str, Any]) -> Geome
 
 VIA: Final = AnnotationFormat(
     name="VGG Image Annotator",
-    suffixes=(".json",),
     content="images with filename, regions",
     markers=((b'"shape_attributes"', b'"filename"'),),
-    load=read_json,
     matches=is_via,
     parse=parse_via,
     prepare=lambda page, _: [
@@ -229,20 +227,16 @@ VIA: Final = AnnotationFormat(
 )
 CREATE_ML: Final = AnnotationFormat(
     name="Create ML",
-    suffixes=(".json",),
     content="a list of image, annotations",
     markers=((b'"coordinates"', b'"label"', b'"image"'),),
-    load=read_json,
     matches=is_create_ml,
     parse=parse_create_ml,
     prepare=lambda page, _: [_Boxes.of(one) for one in page],
 )
 LABEL_STUDIO: Final = AnnotationFormat(
     name="Label Studio",
-    suffixes=(".json",),
     content="tasks with data, annotations",
     markers=((b'"original_width"',),),
-    load=read_json,
     matches=is_label_studio,
     parse=parse_label_studio,
     prepare=_listed_tasks,

@@ -15,7 +15,7 @@ from pydantic import FiniteFloat
 from ...base.regions import Region
 from ...images.decoding import open_picture
 from .building import AnnotationFormat, Drawn, Geometry, LeftOut, Outline, Parsed
-from .json_files import Id, Loose, Name, Record, read_json
+from .json_files import Id, Loose, Name, Record
 from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import check_crop, ellipse, polygons_of, ring
 
@@ -130,10 +130,8 @@ def _mask(text: str | None, x0: int, y0: int, x1: int, y1: int) -> Region | None
 
 LABELME: Final = AnnotationFormat(
     name="labelme",
-    suffixes=(".json",),
     content="shapes, imagePath",
     markers=((b'"shapes"', b'"imageHeight"'), (b'"shapes"', b'"imagePath"')),
-    load=read_json,
     matches=is_labelme,
     parse=parse_labelme,
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...base.identity import Position
 from ...base.reading import read_rows, read_text
+from ...base.wording import listed
 from ..drawn_shapes import Shape, pixels_of
 from .building import AnnotationFormat, Drawn, LeftOut, Parsed
 from .listed_images import ImageReference
@@ -44,9 +45,9 @@ def parse_shapes(
     used = [axis for axis in axes if any(place.get(axis) for place in places.values())]
     lines = [index for index, rows in shapes if rows[0][1][KIND] in _LINES]
     if lines:
-        named = ", ".join(lines[:5]) + ", ..." * (len(lines) > 5)
         notes.append(
-            f"{path}: lines and paths (shape {named}) are one pixel wide; napari keeps no width."
+            f"{path}: lines and paths (shape {listed(lines)}) are one pixel wide; napari keeps no "
+            "width."
         )
     for index, rows in shapes:
         position: Position = tuple((axis, places[index].get(axis, 0)) for axis in used)

@@ -12,8 +12,9 @@ from zipfile import ZipFile
 from ...base.errors import InputError
 from ...base.reading import MOST_JSON, check_kind, is_of_macos, read_text
 from ...base.units import Georeference
+from ...base.wording import first_line
 from .annotation import Annotations
-from .building import AnnotationFormat, build, first_line
+from .building import AnnotationFormat, build
 from .cellpose import CELLPOSE, CELLPOSE_OUTLINES
 from .coco import COCO, COCO_PANOPTIC
 from .geojson import GEOJSON

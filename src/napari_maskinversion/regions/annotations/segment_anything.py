@@ -11,15 +11,9 @@ import numpy as np
 
 from ...base.regions import Region
 from .building import AnnotationFormat, Drawn, Geometry, Parsed
-from .coco import Instance, geometry_of
-from .json_files import Loose, Name, Record, read_json
+from .coco import Instance, ListedRecord, geometry_of
+from .json_files import Loose, Name
 from .listed_images import ImageReference, ListedImage, whole_size
-
-
-class _Image(Record):
-    file_name: Loose[str] = None
-    height: Loose[int] = None
-    width: Loose[int] = None
 
 
 class _Mask(Instance):
@@ -48,7 +42,7 @@ def parse_segment_anything(page: Any, path: Path, image: ImageReference) -> Pars
     """Return the masks; the IoU that the model predicted is an attribute."""
     notes: list[str] = []
     head = page if isinstance(page, dict) else {}
-    about = _Image.of(head.get("image"))
+    about = ListedRecord.of(head.get("image"))
     size = whole_size(about.height, about.width)
     size = size or whole_size(head.get("img_height"), head.get("img_width"))
     masks = [(_Mask.of(one), one if isinstance(one, dict) else {}) for one in _records(page)]
@@ -86,10 +80,8 @@ def _geometry(
 
 SEGMENT_ANYTHING: Final = AnnotationFormat(
     name="Segment Anything",
-    suffixes=(".json",),
     content="masks with predicted_iou",
     markers=((b'"segmentation"', b'"predicted_iou"'),),
-    load=read_json,
     matches=is_segment_anything,
     parse=parse_segment_anything,
 )

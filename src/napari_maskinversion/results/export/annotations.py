@@ -13,7 +13,7 @@ from ...language.labels.label import fill_colors
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations import coco_writing
-from ...regions.annotations.annotation import COCO_FACTS, Annotation, Annotations
+from ...regions.annotations.annotation import Annotation, Annotations, CocoFacts
 from ...regions.annotations.geojson import write_geojson
 from ...regions.annotations.label_maps import map_files, write_label_maps
 from ..columns import source_columns
@@ -58,7 +58,7 @@ def to_annotations(bundle: Bundle) -> Annotations:
         image=encodable(_image_name(bundle)),
         geo=None if info.units is None else info.units.geo,
         colors=colors,
-        **{name: bundle.source[name] for name in COCO_FACTS if name in bundle.source},
+        coco=CocoFacts.among(bundle.source),
         about={"provenance": bundle.provenance()},
     )
 

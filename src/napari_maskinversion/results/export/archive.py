@@ -26,6 +26,7 @@ from ...base.identity import Position
 from ...base.memory import free_memory
 from ...base.reading import MOST_NPY_HEAD, check_file, parse_json, read_npy_head
 from ...base.validation import config_error
+from ...base.wording import first_line
 from ...language.captions.bank import CaptionMatches
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations.json_files import to_json_types
@@ -262,7 +263,7 @@ def _too_large(path: Path, what: str) -> InputError:
 def _cause(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return str(config_error(error)).rstrip(".")
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return first_line(error)
 
 
 FORMATS: Final = (

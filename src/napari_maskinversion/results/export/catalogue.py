@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...base.atomic_files import together
 from ...base.errors import ConfigError, InputError
@@ -136,7 +136,6 @@ def write_results(
     folder: Path,
     formats: Sequence[str] = DEFAULT,
     *,
-    source: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> list[Path]:
     """Write results in each format into a folder, which is created if needed.
@@ -144,9 +143,7 @@ def write_results(
     All files appear together at the end. If they cannot, they are kept in a folder of their own.
     """
     check_formats(formats)
-    bundle = (
-        results if isinstance(results, Bundle) else Bundle(results=results, source=source or {})
-    )
+    bundle = results if isinstance(results, Bundle) else Bundle(results=results)
     _create(folder)
     entries = [FORMATS[name] for name in formats if FORMATS[name].applies(bundle.results)]
     with together(folder, overwrite=overwrite, keep=True):

@@ -21,10 +21,10 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from ...base.label_blocks import LARGEST
 from ...base.units import Units
 from ...base.validation import PlainText
 from ...language.captions.bank import CaptionMatches
+from ...regions.annotations.annotation import CocoFacts
 from ...regions.annotations.json_files import write_json
 from ..agreement import agreement_of
 from ..region_result import (
@@ -42,7 +42,6 @@ from .embeddings import npy_bytes
 FORMAT: Final = "napari-maskinversion results"
 VERSION: Final = 2
 _FINITE: Final = ConfigDict(allow_inf_nan=False)
-_Id = Annotated[int, Field(ge=0, le=LARGEST)]
 _Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
 _Texts = list[PlainText | None]
 
@@ -101,15 +100,6 @@ def facts_of(region: RegionFacts) -> dict[str, Any]:
     return {field.name: getattr(region, field.name) for field in fields(RegionFacts)}
 
 
-class _Source(BaseModel):
-    """What an export repeats from the file of the regions."""
-
-    category_ids: dict[str, _Id] = {}
-    supercategories: dict[str, str] = {}
-    repeated: dict[str, tuple[str, str]] = {}
-    image_id: _Id | None = None
-
-
 class RunRecord(BaseModel):
     """The whole record; its fields are those of `Bundle` and its results."""
 
@@ -155,7 +145,7 @@ class RunRecord(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _Source.model_validate(self.provenance.get("source", {}))
+        CocoFacts.among(self.provenance.get("source", {}))
         count = len(self.regions)
         for name, values in self.columns.items():
             if len(values) != count:

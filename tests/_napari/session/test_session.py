@@ -7,20 +7,22 @@ import weakref
 import pytest
 
 from napari_maskinversion._napari.session import (
-    Bindings,
     NextStep,
     ResultRecord,
     RunState,
     Scope,
     Session,
+    Topic,
+    next_step,
     session_of,
+    staleness,
 )
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
 from napari_maskinversion.results.results import Results
 
-from .made import made_info, made_region
+from ..made import made_info, made_region
 
 ANIMALS = Vocabulary(("cat", "dog"))
 
@@ -54,6 +56,13 @@ class Viewer:
         self.session.offer(self.images, self.regions)
 
 
+class Follower(Topic):
+    """A part of the panel."""
+
+    def __init__(self, session):
+        self._session = session
+
+
 @pytest.fixture
 def session():
     return Session()
@@ -66,7 +75,8 @@ def viewer(session):
 
 def run(session, count=3, total=None):
     """Run to the end, or to a Cancel."""
-    snapshot = session.begin_run()
+    snapshot = session.snapshot()
+    session.begin_run(snapshot)
     results = results_of(session.vocabulary, count, session.settings)
     record = ResultRecord(results=results, snapshot=snapshot, total=total or count)
     shown = session.show(record)
@@ -92,7 +102,7 @@ def test_an_own_photograph_is_unknown_to_the_demo_until_another_model_is_chosen(
     assert not session.image_unknown
     session.doubt = session.snapshot()  # as the worker answers that shows it to the model
     assert session.image_unknown
-    assert session.next_step is NextStep.DRAW_REGIONS  # a warning, not a refusal
+    assert next_step(session) is NextStep.DRAW_REGIONS  # a warning, not a refusal
     sample = viewer.add(image=True)
     assert session.image is sample
     assert not session.image_unknown
@@ -118,23 +128,23 @@ def test_an_answer_about_an_image_that_is_gone_warns_of_no_other_one(session, vi
 
 def test_changed_words_make_the_results_stale_and_the_old_words_fresh_again(session, ready):
     run(session)
-    assert not session.stale
+    assert not staleness(session)
     session.vocabulary = Vocabulary(("cat", "horse"))
-    assert session.stale.text == "words changed: update"
-    assert session.next_step is NextStep.UPDATE
+    assert staleness(session).text == "words changed: update"
+    assert next_step(session) is NextStep.UPDATE
     session.vocabulary = None  # half typed: nothing to update to
-    assert session.next_step is NextStep.CHOOSE_WORDS
+    assert next_step(session) is NextStep.CHOOSE_WORDS
     session.vocabulary = Vocabulary(("cat", "dog"), threshold=0.3, groups=("pets", "pets"))
-    assert not session.stale
+    assert not staleness(session)
 
 
 def test_changed_regions_and_settings_are_named(session, ready):
     run(session)
     session.changed_regions = frozenset({1, 2, 9})
     session.settings = session.settings.changed({"inversion.alpha": 5.0})
-    assert session.stale.text == "settings, 3 regions changed: update"
+    assert staleness(session).text == "settings, 3 regions changed: update"
     session.live = True
-    assert session.next_step is NextStep.REVIEW  # live mode updates by itself
+    assert next_step(session) is NextStep.REVIEW  # live mode updates by itself
 
 
 @pytest.mark.parametrize(
@@ -144,7 +154,7 @@ def test_changed_regions_and_settings_are_named(session, ready):
 def test_settings_that_change_no_embedding_leave_the_results_fresh(session, ready, change):
     run(session)
     session.settings = session.settings.changed(change)
-    assert not session.stale
+    assert not staleness(session)
 
 
 def test_another_choice_of_regions_makes_the_results_stale_and_the_old_one_fresh_again(
@@ -152,17 +162,17 @@ def test_another_choice_of_regions_makes_the_results_stale_and_the_old_one_fresh
 ):
     run(session)
     session.scope = Scope(limited=True, ids="1, 2")
-    assert session.stale.text == "choice of regions changed: update"
-    assert session.next_step is NextStep.UPDATE
+    assert staleness(session).text == "choice of regions changed: update"
+    assert next_step(session) is NextStep.UPDATE
     session.scope = Scope(ids="1, 2", merge=True)  # typed, but all regions are chosen
-    assert not session.stale
+    assert not staleness(session)
     session.scope = Scope(planes="each")
-    assert session.stale.scope
+    assert staleness(session).scope
     session.scope = Scope(channels="displayed")
-    assert session.stale.text == "image changed: update"
+    assert staleness(session).text == "image changed: update"
     session.scope = Scope()
     session.others_picked = True  # in the layer, for a run of what is selected there
-    assert session.stale.text == "choice of regions changed: update"
+    assert staleness(session).text == "choice of regions changed: update"
 
 
 def test_the_choice_of_regions_comes_back_with_an_image_and_is_not_taken_to_another(session, ready):
@@ -173,7 +183,7 @@ def test_the_choice_of_regions_comes_back_with_an_image_and_is_not_taken_to_anot
     assert session.scope == Scope(channels="displayed")
     session.choose(image=image)
     assert session.scope == Scope(limited=True, ids="1, 2", channels="displayed")
-    assert not session.stale
+    assert not staleness(session)
 
 
 def test_what_has_changed_of_an_image_is_known_when_it_comes_back(session, ready):
@@ -181,25 +191,25 @@ def test_what_has_changed_of_an_image_is_known_when_it_comes_back(session, ready
     session.image_changed, session.changed_regions = True, frozenset({2})
     image, other, cells = session.image, ready.add(image=True), ready.add()
     session.choose(image=other, regions=cells)
-    assert not session.stale
+    assert not staleness(session)
     session.choose(image=image)
-    assert session.stale.text == "image, 1 region changed: update"
+    assert staleness(session).text == "image, 1 region changed: update"
     run(session)
-    assert not session.stale
+    assert not staleness(session)
 
 
 def test_after_cancel_the_next_step_is_the_rest(session, ready):
     record, _ = run(session, 2, total=5)
-    assert session.next_step is NextStep.CONTINUE
+    assert next_step(session) is NextStep.CONTINUE
     assert session.missing == 3
     session.changed_regions = frozenset({1})
-    assert session.next_step is NextStep.UPDATE
+    assert next_step(session) is NextStep.UPDATE
     session.changed_regions = frozenset()
     session.live = True  # it computes them by itself
-    assert session.next_step is NextStep.REVIEW
+    assert next_step(session) is NextStep.REVIEW
     session.live = False
     session.show(record.changed(results=results_of(count=5)))
-    assert session.next_step is NextStep.REVIEW
+    assert next_step(session) is NextStep.REVIEW
 
 
 # -- layers -----------------------------------------------------------------------------------
@@ -226,7 +236,7 @@ def test_an_image_that_is_added_does_not_take_the_place_of_one_with_results(sess
 
 def test_layers_that_are_added_during_a_run_do_not_take_the_place_of_its_own(session, ready):
     layers = session.layers
-    session.begin_run()
+    session.begin_run(session.snapshot())
     ready.add(image=True)
     ready.add()
     assert session.layers == layers
@@ -257,7 +267,7 @@ def test_regions_that_were_removed_are_not_chosen_again_with_their_image(session
 
 def test_a_new_run_clears_what_was_refused_before(session, ready):
     session.say("Not enough memory.", "error")
-    session.begin_run()
+    session.begin_run(session.snapshot())
     assert session.notice is None
 
 
@@ -269,7 +279,7 @@ def test_choosing_the_first_image_again_brings_back_its_regions_and_results(sess
     session.choose(image=other, regions=cells)
     assert session.record is None
     assert session.row == -1
-    assert session.next_step is NextStep.SUGGEST
+    assert next_step(session) is NextStep.SUGGEST
     heard = []
     session.events.row.connect(lambda row: heard.append((row, session.record)))
     session.events.record.connect(lambda now: heard.append((session.row, now)))
@@ -292,7 +302,7 @@ def test_results_stay_until_another_image_takes_the_place_of_a_removed_one(sessi
     image = session.image
     ready.remove(image)
     assert session.record is record
-    assert session.next_step is NextStep.OPEN_SAMPLE
+    assert next_step(session) is NextStep.OPEN_SAMPLE
     ready.add(image=True)
     assert session.record is None
 
@@ -313,16 +323,16 @@ def test_a_second_image_is_named_with_a_button_that_chooses_it(session, ready):
     assert session.image is first
     assert session.notice.text == "Image 'layer' was added; 'layer' stays chosen."
     assert session.notice.action == "switch"
-    session.choose(image=session.added)
+    session.choose(image=session.choice.added())
     assert session.image is second
     assert session.notice is None
-    with session.kept_choice():  # a layer that the panel adds
+    with session.choice.kept():  # a layer that the panel adds
         ready.add(image=True)
     assert session.notice is None
     ready.remove(second)
     del second
     gc.collect()
-    assert session.added is None
+    assert session.choice.added() is None
 
 
 def test_regions_are_not_taken_to_an_image_that_was_added_later(session, ready):
@@ -331,7 +341,7 @@ def test_regions_are_not_taken_to_an_image_that_was_added_later(session, ready):
     session.choose_added()
     session.offer(ready.images, ready.regions)  # some other layer has come
     assert session.layers == (second, None)
-    assert session.next_step is NextStep.DRAW_REGIONS
+    assert next_step(session) is NextStep.DRAW_REGIONS
     drawn = ready.add()  # offered at once
     assert session.regions is drawn
     ready.remove(drawn)
@@ -403,7 +413,8 @@ def test_a_run_does_not_keep_the_results_that_it_replaces(session, ready):
 
 def test_results_of_layers_that_are_not_chosen_any_more_are_kept_but_not_shown(session, ready):
     image = session.image
-    snapshot = session.begin_run()
+    snapshot = session.snapshot()
+    session.begin_run(snapshot)
     session.choose(image=ready.add(image=True))
     late = ResultRecord(results=results_of(), snapshot=snapshot)
     assert not session.show(late)
@@ -415,7 +426,8 @@ def test_results_of_layers_that_are_not_chosen_any_more_are_kept_but_not_shown(s
 def test_results_whose_image_was_removed_meanwhile_are_shown_while_there_is_no_other(
     session, ready
 ):
-    snapshot = session.begin_run()
+    snapshot = session.snapshot()
+    session.begin_run(snapshot)
     ready.remove(session.image)
     gc.collect()
     late = ResultRecord(results=results_of(), snapshot=snapshot)
@@ -428,7 +440,8 @@ def test_results_whose_regions_were_removed_meanwhile_are_shown_until_others_are
     session, ready, held
 ):
     regions = session.regions
-    snapshot = session.begin_run()
+    snapshot = session.snapshot()
+    session.begin_run(snapshot)
     ready.remove(regions)
     if not held:
         del regions
@@ -441,19 +454,10 @@ def test_results_whose_regions_were_removed_meanwhile_are_shown_until_others_are
     assert not session.show(late)
 
 
-def test_a_late_answer_does_not_replace_newer_results(session, ready):
-    before, _ = run(session)
-    newer, _ = run(session)
-    assert not session.renew(before, before.changed(results=results_of(count=1)))
-    assert session.record is newer
-    assert session.renew(newer, newer.changed(table=None))
-    assert session.record is not newer
-
-
 def test_row_and_decisions_stay_with_the_results_of_the_same_run_only(session, ready):
     record, _ = run(session)
     session.row, session.decided, session.changed_regions = 1, 2, frozenset({1})
-    session.renew(record, record.changed(results=results_of(count=4)))
+    session.show(record.changed(results=results_of(count=4)))
     assert (session.row, session.decided) == (1, 2)
     run(session)
     assert (session.row, session.decided, session.changed_regions) == (-1, 0, frozenset())
@@ -480,16 +484,15 @@ def test_another_thread_must_not_touch_it(session):
 
 def test_followers_hear_of_changes_once_and_not_of_equal_values(session, viewer):
     heard = []
-    bindings = Bindings()
-    events = session.events
-    bindings.connect((events.image, events.settings), lambda *_: heard.append("changed"))
-    bindings.connect(events.notice, heard.append)
+    follower = Follower(session)
+    follower.after("image settings", lambda *_: heard.append("changed"))
+    follower.after("notice", heard.append)
     image = viewer.add(image=True)
     session.offer([image], [])
     session.settings = session.settings.changed({"inversion": InversionConfig()})
     session.say("Open an image.", "error", "open")
     assert heard == ["changed", session.notice]
-    bindings.release()
+    follower.stop()
     session.say("")
     assert session.notice is None
     assert len(heard) == 2
@@ -516,7 +519,7 @@ def test_forgotten_results_do_not_come_back(session, ready):
 
 
 def test_each_viewer_has_one_session_that_ends_with_it():
-    from napari_maskinversion._napari import session as module
+    from napari_maskinversion._napari.session import session as module
 
     class Proxy:
         def __init__(self, viewer):
@@ -532,13 +535,14 @@ def test_each_viewer_has_one_session_that_ends_with_it():
 
 
 def test_what_one_part_asks_reaches_those_that_answer_it_and_no_others():
-    session, bindings, heard = Session(), Bindings(), []
-    bindings.answer(session, "take words", lambda words: heard.append(("vocabulary", words)))
-    bindings.answer(session, "take back", lambda _: heard.append("review"))
+    session, heard = Session(), []
+    follower = Follower(session)
+    follower.answer("take words", lambda words: heard.append(("vocabulary", words)))
+    follower.answer("take back", lambda _: heard.append("review"))
     for _ in range(2):  # the same once more is another request
         session.ask("take words", ("cat",))
     assert heard == [("vocabulary", ("cat",))] * 2
     assert session.asked is None  # nothing is kept that was asked
-    bindings.release()
+    follower.stop()
     session.ask("take words", ("dog",))
     assert len(heard) == 2

@@ -1,0 +1,91 @@
+"""Prepares the image of a project that will probably follow."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QObject, Signal
+
+from ...batch.opened import OpenProject
+from ..session import Session
+from ..workers.model_store import ModelStore
+from ..workers.worker import Worker
+from .images_work import ahead_work, open_image_work
+from .keeper import Keeper
+
+if TYPE_CHECKING:
+    from .opening import OpenedImage
+
+
+class Ahead(QObject):
+    """Computes and reads one image at a time; it may be shown by the time it is ready."""
+
+    ready = Signal(object)  # An `OpenedImage`, for later
+    late = Signal(object)  # One that is shown already, with its results
+
+    def __init__(
+        self, keeper: Keeper, session: Session, store: ModelStore, parent: QObject
+    ) -> None:
+        super().__init__(parent)
+        self._keeper, self._session, self._store = keeper, session, store
+        self._kept: OpenedImage | None = None
+        self.name = ""  # Of the image that is being prepared
+        self.worker = Worker(
+            "latest", "Preparing the next image", self._prepared, self._not_prepared, parent=self
+        )
+
+    def prepare(self) -> None:
+        """Begin with the image that will probably follow the one shown."""
+        state, disk = self._session.project, self._keeper.disk
+        if state is None or disk is None:
+            return
+        following = state.next_open or state.beside(1)
+        if self._kept is not None and self._kept.name != following:
+            self._kept = None
+        if not following or self._kept is not None or following == state.current:
+            return
+        if self.worker.busy and self.name in (following, state.current):
+            return  # the one that is shown comes first, and calls this again
+        self.name = following
+        device, computed = self._session.settings.device, self._session.many is None
+        work = partial(ahead_work, disk.project, following, device, self._store)
+        self.worker.start(partial(work, computed=computed))
+
+    def read_again(self, project: OpenProject, name: str) -> None:
+        """Read an image that is shown, and was computed just now."""
+        self.name = name
+        self.worker.start(partial(open_image_work, project, name))
+
+    def take(self, name: str) -> OpenedImage | None:
+        """Return an image if it is prepared; it is not kept any more."""
+        kept = self._kept
+        if kept is None or kept.name != name:
+            return None
+        self._kept = None
+        return kept
+
+    def forget(self, name: str = "") -> None:
+        """Forget what was prepared of an image, or of whatever image."""
+        if self._kept is not None and name in ("", self._kept.name):
+            self._kept = None
+        if name in ("", self.name):
+            self.worker.drop()
+            self.name = ""
+
+    def _prepared(self, opened: OpenedImage) -> None:
+        state = self._session.project
+        if state is None or self.name != opened.name:
+            return
+        if opened.name == state.current:
+            self.late.emit(opened)
+            self.prepare()
+        else:
+            self._kept = opened
+            self.ready.emit(opened)
+
+    def _not_prepared(self, _: str) -> None:
+        """Say nothing: it is told when the user goes there."""
+        state = self._session.project
+        if state is not None and self.name == state.current:
+            self.prepare()

@@ -1,0 +1,96 @@
+"""What the results shown lack, and what the one button does next: pure functions of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+from ...base.identity import RegionKey
+from .records import Staleness, words_of
+from .session import Session
+
+
+class NextStep(Enum):
+    """What the one button of the panel does next."""
+
+    OPEN_SAMPLE = "open sample"
+    DRAW_REGIONS = "draw regions"
+    CHOOSE_WORDS = "choose words"
+    SUGGEST = "suggest"
+    WAIT = "wait"
+    UPDATE = "update"
+    CONTINUE = "continue"
+    REVIEW = "review"
+    DECIDE = "decide"
+    EXPORT = "export"
+    NEXT_IMAGE = "next image"
+    EXPORT_ALL = "export all"
+
+
+def next_step(session: Session) -> NextStep:
+    """Return what the one button does."""
+    if session.run.running:
+        return NextStep.WAIT
+    if session.image is None:
+        return NextStep.OPEN_SAMPLE
+    here = session.results and not session.elsewhere  # results of the plane shown
+    if session.regions is None or (session.region_count == 0 and not here):
+        return NextStep.DRAW_REGIONS
+    if session.vocabulary is None:
+        return NextStep.CHOOSE_WORDS
+    if not here:
+        return NextStep.SUGGEST
+    if staleness(session) and not session.live:
+        return NextStep.UPDATE
+    if session.missing and not session.live:
+        return NextStep.CONTINUE
+    if session.undecided:
+        deciding = session.tab == "review" and session.reviewing and session.reviewed is not None
+        return NextStep.DECIDE if deciding else NextStep.REVIEW
+    if session.project is None or not session.project.current:
+        return NextStep.EXPORT
+    return NextStep.NEXT_IMAGE if session.project.next_open else NextStep.EXPORT_ALL
+
+
+def staleness(session: Session) -> Staleness:
+    """Return what has changed since the results shown were made; in live mode nothing, for long."""
+    record = session.record
+    if record is None:
+        return Staleness()
+    then, scope, words = record.results.info.vocabulary, record.snapshot.scope, session.vocabulary
+    return Staleness(
+        words=words is not None and words_of(then) != words_of(words),
+        settings=not session.settings.same_embeddings(record.snapshot.settings),
+        image=session.image_changed
+        or not (record.reopened or session.scope.channels == scope.channels),
+        scope=session.scope.chosen != scope.chosen or session.others_picked,
+        regions=len(session.changed_regions),
+    )
+
+
+def changed_rows(session: Session) -> frozenset[int]:
+    """Return the rows of regions that were changed or removed since, or are computed; maybe all."""
+    every, keys = session.image_changed, session.changed_regions | session.computing
+    regions = enumerate(() if session.results is None else session.results.regions)
+    return frozenset(
+        row for row, one in regions if every or RegionKey(one.id, one.position) in keys
+    )
+
+
+def outdated(session: Session, rows: Collection[int] | None = None) -> str:
+    """Return why results, or rows of them, can be neither exported nor decided; "" if they can.
+
+    They can while only the image's contrast or colours have changed.
+    """
+    regions = () if session.results is None else session.results.regions
+    about = regions if rows is None else [regions[row] for row in rows]
+    changed = [RegionKey(one.id, one.position) in session.changed_regions for one in about]
+    since = "since these suggestions were made. Press Update, or undo the change."
+    if about and session.pixels_changed:
+        return f"The image has changed {since}"
+    if any(changed):
+        what = "regions have" if sum(changed) > 1 else "region has"
+        return f"{sum(changed):,} {what} changed {since}"
+    if about and session.comparing:
+        return "Looking whether image and regions have changed; try again in a moment."
+    return ""
