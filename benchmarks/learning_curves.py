@@ -32,9 +32,9 @@ from napari_maskinversion.base.cache_folder import cache_folder
 from napari_maskinversion.bench.measures.figures_file import write_figures
 from napari_maskinversion.demo_model.domains import KINDS, NAMES, load
 from napari_maskinversion.learning.classifier import Classifier
-from napari_maskinversion.learning.features import Measured, features_of
-from napari_maskinversion.regions.measures import VALUES, measure
-from napari_maskinversion.review.exemplars import Exemplars, Learner
+from napari_maskinversion.learning.features import KINDS as ALL_FEATURES
+from napari_maskinversion.learning.features import Measured, measured
+from napari_maskinversion.regions.measures import measure
 from napari_maskinversion.review.queue import farthest
 
 sys.path.append(str(Path(__file__).parents[1]))  # the folder benchmarks/ is not installed
@@ -56,6 +56,7 @@ class Pool:
 
     embeddings: NDArray[np.float32]
     properties: NDArray[np.float64]
+    measures: tuple[str, ...]  # Their names, as `library train --features` has them
     texts: NDArray[np.float32]
     labels: NDArray[np.int64]
     images: NDArray[np.int64]
@@ -86,22 +87,21 @@ def pool_of(subject: ModelUnderTest, folder: Path, kind: str) -> Pool:
     labels = np.searchsorted(members, np.concatenate([case.labels for case in cases]))
     _, images = np.unique([case.source for case in cases], return_inverse=True)
     names = tuple(NAMES[place] for place in members)
-    properties = np.concatenate([properties_of(case) for case in cases])
+    regions = [region for case in cases for region in regions_of(case)]
+    found, _, properties, _ = measured(ALL_FEATURES, regions)
     scale = subject.model.logit_scale
-    return Pool(np.load(kept), properties, texts, labels, images, names, scale)
+    return Pool(np.load(kept), properties, found, texts, labels, images, names, scale)
 
 
-def properties_of(case: Any) -> NDArray[np.float64]:
-    """Return size, shape, and intensity by channel of each region of a case, (N, p)."""
+def regions_of(case: Any) -> list[Measured]:
+    """Measure each region of a case, as a run with ``--measure`` does."""
     regions = []
     for mask in case.masks:
         rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
         y0, x0, y1, x1 = int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
         found = measure(mask[y0:y1, x0:x1], partial(rows_of, case.image[y0:y1, x0:x1]))
         regions.append(Measured(float(mask.sum()), (y0, x0, y1, x1), found))
-    channels = range(case.image.shape[2])
-    names = ("area", "eccentricity", "solidity", "fill", "axis_major", "axis_minor")
-    return features_of(regions, (*names, *(f"{k}_{n}" for k in VALUES for n in channels)))
+    return regions
 
 
 def rows_of(pixels: NDArray[Any], top: int, bottom: int) -> NDArray[Any]:
@@ -126,17 +126,21 @@ def text(pool: Pool, known: Rows, tested: Rows) -> Scores:
 
 
 def exemplars(pool: Pool, known: Rows, tested: Rows) -> Scores:
-    """Score as `review.exemplars` does, by text and exemplars."""
-    embeddings = pool.embeddings[tested]
-    learner = Learner(
-        embeddings,
-        embeddings @ pool.texts.T,
-        pool.words.probabilities(embeddings),
-        pool.names,
-        "same",
-    )
-    given = Exemplars(pool.embeddings[known], tuple(pool.named(known)), "same")
-    return learner.scores(given).values
+    """Score as the plugin did before it had a classifier: half text, half votes.
+
+    A label's vote is the mean weight, as of Tip-Adapter's cache, of its three nearest decisions.
+    """
+    rows = [pool.embeddings[known], pool.embeddings[tested]]
+    centre = np.vstack(rows).mean(0)
+    decided, own = (one - centre for one in rows)
+    decided /= np.linalg.norm(decided, axis=1, keepdims=True)
+    own /= np.linalg.norm(own, axis=1, keepdims=True)
+    weights = np.exp(5 * (own @ decided.T - 1))
+    votes = np.zeros((len(tested), len(pool.names)))
+    for label in np.unique(pool.labels[known]):
+        votes[:, label] = np.sort(weights[:, pool.labels[known] == label])[:, -3:].mean(1)
+    shares = (votes + 0.1 / votes.shape[1]) / (votes.sum(1, keepdims=True) + 0.1)
+    return 0.5 * text(pool, known, tested) + 0.5 * shares
 
 
 def forest(inputs: Callable[[Pool], NDArray[Any]]) -> Way:
@@ -162,6 +166,7 @@ def classifier(properties: bool) -> Way:
             pool.named(known),
             pool.images[known].tolist(),
             features=None if beside is None else beside[known],
+            names=pool.measures * properties,
         )
         return fitted.probabilities(
             pool.embeddings[tested], None if beside is None else beside[tested]

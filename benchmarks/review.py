@@ -7,7 +7,7 @@ in a viewer. *Key*: a key is pressed on the canvas (1, A, R, S in turns); ``hand
 Qt has handled it: the decision is on the disk, the next region selected in the table, its heatmap
 set. ``shown_ms`` ends when window and canvas have been drawn as well. ``bare_frame_ms`` is the
 drawing of a window in which nothing has changed: what napari and the renderer take (much, where
-there is no GPU). *Re-ranking*: suggestions of all regions by text and 200 exemplars.
+there is no GPU). *Re-ranking*: suggestions of all regions by a classifier of 200 decisions.
 """
 
 from __future__ import annotations
@@ -186,25 +186,24 @@ def presses(viewer: Any, widget: Any, frames: Frames, count: int) -> dict[str, A
     return {"handled_ms": summary(handled), "shown_ms": summary(shown), "presses": count}
 
 
-def re_ranking(widget: Any, exemplars: int, repeat: int = 20) -> dict[str, Any]:
-    """Score all regions by text and exemplars."""
+def re_ranking(widget: Any, decided: int, repeat: int = 20) -> dict[str, Any]:
+    """Learn from decisions of another image and rank all regions."""
+    from napari_maskinversion import load_model
     from napari_maskinversion._napari.review.learning import learn
-    from napari_maskinversion.review.exemplars import Exemplars
+    from napari_maskinversion.base.identity import RegionKey
 
-    state = widget.review.state
-    results = state.results
-    rows = np.random.default_rng(1).choice(len(results), exemplars, replace=False)
-    known = Exemplars(
-        results.embeddings[rows],
-        tuple(results.regions[row].suggestion for row in rows),
-        results.info.fingerprint,
-    )
-    learn(state.learner, known, 0.5, results)
-    scoring, whole = [], []
-    for _ in range(repeat):
-        scoring.append(1000 * timed(lambda: state.learner.scores(known, weight=0.5)))
-        whole.append(1000 * timed(lambda: learn(state.learner, known, 0.5, results)))
-    return {"scores_ms": summary(scoring), "with_suggestions_ms": summary(whole)}
+    results, model = widget.review.state.results, load_model("demo")
+    rows = np.random.default_rng(1).choice(len(results), decided, replace=False)
+    known = {
+        ("other", RegionKey(row)): (results.embeddings[row], results.regions[row].suggestion)
+        for row in rows.tolist()
+    }
+    learn(lambda: model, results, {}, "this", known)
+    whole = [
+        1000 * timed(lambda: learn(lambda: model, results, {}, "this", known))
+        for _ in range(repeat)
+    ]
+    return {"with_suggestions_ms": summary(whole)}
 
 
 def summary(values: list[float]) -> dict[str, float]:
@@ -217,7 +216,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=2048, help="side of the image in pixels")
     parser.add_argument("--window", type=int, nargs=2, default=(1400, 900))
     parser.add_argument("--presses", type=int, default=100)
-    parser.add_argument("--exemplars", type=int, default=200)
+    parser.add_argument("--decided", type=int, default=200)
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results" / "review.json"
     )
@@ -228,7 +227,7 @@ def main() -> None:
         frames = Frames(viewer)
         bare = bare_frames(viewer, frames, 30)
         plain = presses(viewer, widget, frames, chosen.presses)
-        ranked = re_ranking(widget, chosen.exemplars)
+        ranked = re_ranking(widget, chosen.decided)
         widget.review.part.form["learn"].setChecked(True)
         settle(lambda: not widget.review.learning.busy, 1.0)
         learning = presses(viewer, widget, frames, chosen.presses)
@@ -237,7 +236,7 @@ def main() -> None:
     report: dict[str, Any] = {
         **measuring.about(),
         "regions": chosen.regions,
-        "exemplars": chosen.exemplars,
+        "decided": chosen.decided,
         "labels": LABELS,
         "image_px": chosen.size,
         "window_px": list(chosen.window),

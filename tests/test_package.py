@@ -42,7 +42,7 @@ def test_labels_files_results_and_the_command_line_load_no_torch():
 def test_reviewing_loads_torch_only_to_learn():
     loaded = modules_after(
         "import napari_maskinversion.review.review, napari_maskinversion.review.queue\n"
-        "import napari_maskinversion.review.exemplars"
+        "import napari_maskinversion.learning.classifier"
     )
     assert "torch" not in loaded
 

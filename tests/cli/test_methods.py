@@ -23,7 +23,6 @@ from napari_maskinversion.pipeline.run import PlaneTask
 from napari_maskinversion.pipeline.timings import Speed
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import write_results
-from napari_maskinversion.review.exemplars import Exemplars, Learner
 from tests.listeners import collect
 from tests.scenes import demo_model, picture, regions, run, settings_of
 
@@ -134,14 +133,6 @@ def test_saved_results_know_their_method(tmp_path):
     assert math.isnan(again.regions[0].iou)
     assert again.regions[0].cut_out
     assert again.to_frame().equals(results.to_frame())
-
-
-def test_embeddings_of_two_methods_are_not_compared():
-    one, other = results_of("crop")[1], results_of(None)[1]
-    exemplars = Exemplars(one.raw_embeddings, tuple(str(i) for i in one.ids), one.info.space)
-    with pytest.raises(InputError, match="nother model or method"):
-        Learner.from_results(other).scores(exemplars)
-    assert Learner.from_results(one).scores(exemplars)
 
 
 def test_live_results_keep_their_method():

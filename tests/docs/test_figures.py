@@ -126,7 +126,7 @@ def test_commands_beside_tables_measure_and_write_nowhere(scripts):
         assert "docs/" not in shown
 
 
-@pytest.mark.parametrize("page", ["demo-figures", "learning", "methods"])
+@pytest.mark.parametrize("page", ["demo-figures", "methods"])
 def test_the_text_beside_tables_types_no_measured_figure(page):
     """Tables follow new weights, typed figures do not."""
     text = (ROOT / "docs" / "lab" / f"{page}.md").read_text("utf-8")

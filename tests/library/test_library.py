@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from napari_maskinversion import errors
+from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.base.locks import Lock
 from napari_maskinversion.base.progress import WAITING, listening
 from napari_maskinversion.library import store
@@ -20,6 +21,8 @@ from napari_maskinversion.library.store import LOCK, ROWS
 from napari_maskinversion.results.export.archive import save_archive
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.results.spaces import Space
+from napari_maskinversion.review.reporting import identities_of, image_of
+from napari_maskinversion.review.review import Review
 from tests.disk import full_after
 
 from .made import WIDTH, bundle, vectors, write_image
@@ -153,6 +156,20 @@ def test_an_image_is_one_by_whatever_path_and_may_be_moved(library, tmp_path):
     assert library.info()["images"] == 2
     library.add(bundle(seed=0), image=write_image(tmp_path, 0))  # a copy is another image
     assert library.info()["images"] == 3
+
+
+def test_decisions_come_with_results_that_are_added_again_wherever_their_image_lies(tmp_path):
+    (images := tmp_path / "images").mkdir()
+    made, file = bundle(), write_image(images)
+    save_archive(made, archive := tmp_path / "results.npz")
+    library = Library.new(tmp_path / "cells")
+    library.add(archive, image=images)
+    with Review(image_of(made), identities_of(made), made.results.info, file=file) as review:
+        review.accept(RegionKey(2), "dust")
+    library.add(archive)
+    assert library.rows(decision="accepted")["label"].tolist() == ["dust"]
+    file.unlink()
+    assert library.add(archive) == 5
 
 
 def test_undecided_regions_have_the_date_of_the_run(tmp_path):

@@ -35,6 +35,8 @@ def test_a_huge_region_is_measured_from_every_nth_pixel(monkeypatch):
     y, x = np.mgrid[-60:60, -90:90]
     mask, pixels = (y / 50) ** 2 + (x / 80) ** 2 < 1, (x + 90.0)[..., None]
     fine = measure(mask, rows_of(pixels))
+    shape = [fine[name] for name in ("axis_major", "axis_minor", "solidity", "eccentricity")]
+    assert shape == pytest.approx([160, 100, 1, np.sqrt(1 - (50 / 80) ** 2)], rel=0.03)
     read = []
     monkeypatch.setattr(measures, "_MOST", 2000)
 

@@ -1,5 +1,7 @@
 """Decisions of earlier days find their regions, or say that they do not."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -78,7 +80,7 @@ def test_a_region_drawn_anew_under_another_id_keeps_its_decision_where_half_over
     with review([square(1, 4, 4), square(2, 30, 30)]) as first:
         first.accept(key(1), "a")
         first.accept(key(2), "b")
-    with review([square(7, 4, 5), square(8, 30, 37)]) as again:
+    with review([square(7, 4, 6), square(8, 30, 37)]) as again:
         assert labels(again) == {7: "a"}
         assert any("1 is now 7" in note for note in again.notes)
         assert any("outline has changed since" in note for note in again.notes)
@@ -99,6 +101,27 @@ def test_a_region_inside_one_that_was_deleted_gets_no_decision_and_none_gets_two
     with review([square(9, 4, 5, 7)]) as again:
         assert labels(again) == {9: "b"}
         assert [one.region.id for one in again.restored.unfit] == [1, 3]
+
+
+def test_a_region_that_was_there_gets_no_decision_about_another_whatever_its_id(review):
+    with review([square(1, 4, 4), square(2, 4, 6)]) as first:
+        first.accept(key(1), "a")
+    for number in (1, 2, 3):
+        with review([square(number, 4, 6)]) as again:
+            assert labels(again) == {}
+    with review([square(3, 5, 5)]) as drawn:
+        assert labels(drawn) == {3: "a"}
+
+
+def test_a_file_that_does_not_say_what_was_there_needs_a_larger_overlap(review, tmp_path):
+    with review([square(1, 4, 4)]) as first:
+        first.accept(key(1), "a")
+    file = tmp_path / "cells.png.maskinversion.jsonl"
+    file.write_text(re.sub(r'"regions": "\w+"', '"regions": ""', file.read_text()))
+    with review([square(7, 4, 6)]) as half:
+        assert labels(half) == {}
+    with review([square(7, 4, 5)]) as most:
+        assert labels(most) == {7: "a"}
 
 
 def test_a_decision_about_a_region_that_is_there_is_given_to_no_other(review):

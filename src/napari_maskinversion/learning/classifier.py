@@ -24,7 +24,7 @@ from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.ranking.ranking import Ranking
 from .evidence import Scores, cautions, doubtful, score, usable
 from .features import HasMeasures, check_features, features_of
-from .fitting import Task, chosen_folds, product, temperature_of
+from .fitting import Task, chosen_folds, product, temperature_of, usual_strength
 
 FloatArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.intp]
@@ -54,7 +54,7 @@ class Classifier:
     """
 
     vocabulary: Vocabulary  # The words, with synonyms, prompts and colours
-    texts: FloatArray  # Unit text embeddings of the words and their synonyms
+    texts: FloatArray  # Of words and synonyms; norms are 1, or less if they were sure and wrong
     scale: float  # The model's logit scale
     classes: tuple[str, ...]  # The words, and "none of these" once regions were rejected
     learned: FloatArray
@@ -121,7 +121,6 @@ class Classifier:
         *,
         features: FloatArray | None = None,
         names: Sequence[str] = (),
-        strength: float | None = None,
         validate: bool = True,
     ) -> Self:
         """Return the classifier of these words that learned from these decisions only.
@@ -131,15 +130,13 @@ class Classifier:
         embeddings : ndarray, shape (N, e)
             Of L2 norm 1.
         labels : sequence of str or None
-            The word of each region; None: none of these.
+            The word of each region, or a synonym of it; None: none of these.
         groups : sequence
             The image of each region: images are held out as a whole.
         features : ndarray, shape (N, f), optional
             Numbers to learn from besides.
         names : sequence of str
             What these are; runs compute those of ``Library.train``.
-        strength : float, optional
-            How far decisions may lead away from the words; default: what cross-validation chooses.
         validate : bool
             Hold regions out, to choose the strength, calibrate and measure ``scores``.
 
@@ -155,7 +152,7 @@ class Classifier:
         """
         from ..engine.compute.compute_lock import end_threads
 
-        wanted = [NONE_OF_THESE if label is None else label for label in labels]
+        wanted = self._names(labels)
         if missing := sorted({*wanted} - {*self.words, NONE_OF_THESE}):
             raise InputError(
                 f"{missing[0]!r} was decided, but is not among the words; add it to them."
@@ -175,16 +172,21 @@ class Classifier:
         inputs = _joined(embeddings, features)[kept]
         group = np.unique([str(groups[row]) for row in kept], return_inverse=True)[1]
         begun = replace(self, classes=classes, **_standard(inputs, self.texts.shape[1]))
-        task = Task(begun._inputs(inputs), begun._offsets(inputs), targets, len(self.words))
-        held, scores = None, None
+        offsets, words = begun._offsets(inputs), len(self.words)
+        # Else a few sure mistakes of the words would count for more than all other decisions.
+        is_word = targets < words
+        sure = max(1.0, temperature_of(offsets[is_word, :words], targets[is_word]))
+        begun = replace(begun, texts=self.texts / np.float32(sure))
+        usual = usual_strength(offsets / sure, targets, words)
+        task = Task(begun._inputs(inputs), offsets / sure, targets, words, usual)
+        held, scores, strength = None, None, usual
         if validate:
             over, fold = chosen_folds(targets, group)
-            tried = STRENGTHS if strength is None else (strength,)
-            logits, best = task.cross_validate(fold, tried)
-            strength = best or strength
+            logits, best = task.cross_validate(fold, STRENGTHS)
+            strength = best or usual
             tested = np.isfinite(logits[:, 0])
             if tested.any():
-                by_words = task.offsets[tested, : len(self.words)].argmax(1) == targets[tested]
+                by_words = offsets[tested, :words].argmax(1) == targets[tested]
                 right = logits[tested].argmax(1) == targets[tested]
                 scores = score(right, by_words, np.array(of_kept)[tested], group[tested], over)
                 temperature = temperature_of(logits[tested], targets[tested])
@@ -192,7 +194,6 @@ class Classifier:
             held = np.full((len(labels), len(classes)), np.nan)
             held[kept] = _softmax(logits / begun.temperature)
             notes += cautions(seen, of_kept, group, over, scores)
-        strength = strength or task.usual()
         every = np.arange(len(targets))
         learned = task.learned(every, strength, task.start(every))
         end_threads()
@@ -230,7 +231,7 @@ class Classifier:
         """Return the rows of `fit` that look wrong, and what they look like; the worst first."""
         if self.held_out is None:
             return []
-        names = [NONE_OF_THESE if label is None else label for label in labels]
+        names = self._names(labels)
         column = {name: place for place, name in enumerate(self.classes)}
         # A class all of whose decisions were left out is none; their rows are NaN.
         targets = np.array([column.get(name, 0) for name in names], np.intp)
@@ -258,7 +259,7 @@ class Classifier:
         return replace(
             self,
             vocabulary=vocabulary,
-            texts=np.vstack([self.texts, np.asarray(texts, np.float32)]),
+            texts=np.vstack([self.texts, np.linalg.norm(self.texts[0]) * texts], dtype=np.float32),
             classes=(*vocabulary.labels, *self.classes[count:]),
             learned=np.insert(self.learned, [count] * len(new.labels), 0.0, axis=0),
         )
@@ -299,14 +300,16 @@ class Classifier:
 
     def logits(self, embeddings: FloatArray, features: FloatArray | None = None) -> FloatArray:
         """Return the calibrated logits, (N, classes)."""
+        from ..engine.compute.compute_lock import end_threads
+
         inputs = _joined(embeddings, features)
         if inputs.shape[1] != len(self.centre):
             raise InputError(
                 f"The classifier takes {len(self.centre)} numbers a region; got {inputs.shape[1]}."
             )
-        return (self._offsets(inputs) + product(self._inputs(inputs), self.learned)) / (
-            self.temperature
-        )
+        logits = self._offsets(inputs) + product(self._inputs(inputs), self.learned)
+        end_threads()
+        return logits / self.temperature
 
     def probabilities(
         self, embeddings: FloatArray, features: FloatArray | None = None
@@ -325,11 +328,7 @@ class Classifier:
         ndarray, shape (N, classes), float32
             In the order of ``classes``; rows sum to 1.
         """
-        from ..engine.compute.compute_lock import end_threads
-
-        chances = _softmax(self.logits(embeddings, features))
-        end_threads()
-        return np.asarray(chances, np.float32)
+        return np.asarray(_softmax(self.logits(embeddings, features)), np.float32)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a file, whole or not at all.
@@ -397,6 +396,11 @@ class Classifier:
         read_head(file)  # refuses what cannot be read
         about = file.stat()
         return _load(file, about.st_size, about.st_mtime_ns)
+
+    def _names(self, labels: Sequence[str | None]) -> list[str]:
+        """Return the classes of decisions: a synonym counts for its word."""
+        names = {word: one.name for one in self.vocabulary.full_labels for word in one.words}
+        return [NONE_OF_THESE if one is None else names.get(one, one) for one in labels]
 
     def _inputs(self, inputs: FloatArray) -> FloatArray:
         return (inputs - self.centre) * self.spread

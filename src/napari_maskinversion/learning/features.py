@@ -12,6 +12,9 @@ import numpy.typing as npt
 from ..base.errors import InputError
 from ..regions.measures import SHAPE, VALUES
 
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
 SIZE: Final = ("area", "height", "width", "fill")  # Known of every region
 KINDS: Final = ("size", "shape", "intensity")
 _LOGARITHMS: Final = ("area", "height", "width", "axis_major", "axis_minor")
@@ -42,6 +45,9 @@ class Measured(NamedTuple):
     measures: Mapping[str, float]
 
 
+UNKNOWN: Final = Measured(0, (0, 0, 0, 0), {})  # A region of which the embedding alone is known
+
+
 def kinds_of(text: str) -> tuple[str, ...]:
     """Return the kinds of features that a user names: "size,intensity"."""
     kinds = tuple(part.strip() for part in text.split(",") if part.strip())
@@ -64,6 +70,18 @@ def names_of(kinds: Sequence[str], regions: Sequence[HasMeasures]) -> tuple[str,
     return names
 
 
+def measured(
+    kinds: Sequence[str], regions: Sequence[HasMeasures]
+) -> tuple[tuple[str, ...], IntArray, FloatArray | None, tuple[str, ...]]:
+    """Return names of features, the regions that have them, (N, names), and what is left out."""
+    names = names_of(kinds, regions)
+    kept = [row for row, one in enumerate(regions) if has_all(one, names)]
+    features = features_of([regions[row] for row in kept], names) if names else None
+    left, what = len(regions) - len(kept), ", ".join(kinds)
+    note = f"Left out {left} regions without {what}; {MEASURE}, and add the results again."
+    return names, np.array(kept, np.intp), features, (note,) * (left > 0)
+
+
 def needs_measures(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of a classifier's features that have to be measured."""
     return tuple(name for name in names if name not in SIZE)
@@ -74,7 +92,7 @@ def has_all(region: HasMeasures, names: Iterable[str]) -> bool:
     return all(name in region.measures for name in needs_measures(names))
 
 
-def features_of(regions: Iterable[HasMeasures], names: Sequence[str]) -> npt.NDArray[np.float64]:
+def features_of(regions: Iterable[HasMeasures], names: Sequence[str]) -> FloatArray:
     """Return features (N, names): lengths and areas as logarithms; NaN where one is missing."""
 
     def numbers(one: HasMeasures) -> list[float]:

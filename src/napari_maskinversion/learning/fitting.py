@@ -16,9 +16,10 @@ _FOLDS: Final = 5
 _STEPS: Final = 100
 # See docs/concepts/learning.md: strengths where words name decisions better than chance, and not;
 # and what a strength e times as far from them has to gain in loss.
-_GOOD_WORDS: Final = 0.3
+_GOOD_WORDS: Final = 0.1
 _BAD_WORDS: Final = 10.0
-_CAUTION: Final = 0.5
+_CAUTION: Final = 2.0
+_BETTER: Final = 0.9  # Of the loss by chance
 _TOLERANCE: Final = 1e-5  # Of the gradient's largest entry, for a mean loss
 
 
@@ -65,15 +66,8 @@ def balanced(targets: IntArray, classes: int) -> FloatArray:
     return np.asarray(len(targets) / (np.count_nonzero(counts) * counts[targets]), np.float64)
 
 
-def folds(targets: IntArray, groups: IntArray, count: int) -> IntArray:
-    """Return the fold of each row: groups stay whole, the largest first into the emptiest fold.
-
-    With a single group, the regions of each class are spread evenly over the folds.
-    """
-    if not groups.any():
-        fold = np.empty(len(targets), np.intp)
-        fold[np.argsort(targets, kind="stable")] = np.arange(len(targets)) % count
-        return fold
+def folds(groups: IntArray, count: int) -> IntArray:
+    """Return the fold of each row: groups stay whole, the largest first into the emptiest fold."""
     sizes = np.bincount(groups)
     fold_of, filled = np.zeros(len(sizes), np.intp), np.zeros(count)
     for group in np.argsort(-sizes, kind="stable"):
@@ -142,6 +136,7 @@ class Task:
     offsets: FloatArray
     targets: IntArray
     words: int
+    usual: float  # Strength before cross-validation
 
     def start(self, rows: IntArray) -> FloatArray:
         """No difference; none of these is as likely as all words together are on average."""
@@ -158,13 +153,6 @@ class Task:
         weights, free = balanced(targets, classes), range(self.words, classes)
         inputs, offsets = self.inputs[rows], self.offsets[rows]
         return minimise(inputs, offsets, targets, weights, strength, start, free)
-
-    def usual(self) -> float:
-        """Return the strength before cross-validation: cautious where the words beat chance."""
-        rows = np.flatnonzero(self.targets < self.words)
-        targets = self.targets[rows]
-        loss = _loss(self.offsets[rows, : self.words], targets, balanced(targets, self.words))
-        return _GOOD_WORDS if loss < len(rows) * np.log(self.words) else _BAD_WORDS
 
     def cross_validate(
         self, fold: IntArray, strengths: Sequence[float]
@@ -183,20 +171,30 @@ class Task:
         targets = self.targets[rows]
         weights = balanced(targets, self.offsets.shape[1])
         losses = [_loss(one[rows], targets, weights) for one in logits]
-        away = np.abs(np.log(np.array(strengths) / self.usual()))
+        away = np.abs(np.log(np.array(strengths) / self.usual))
         best = int(np.argmin(losses + _CAUTION * away))
         return logits[best], strengths[best]
+
+
+def usual_strength(offsets: FloatArray, targets: IntArray, words: int) -> float:
+    """Return the strength before cross-validation: cautious where calibrated words beat chance."""
+    rows = np.flatnonzero(targets < words)
+    weights = balanced(targets[rows], words)
+    loss = _loss(offsets[rows, :words], targets[rows], weights)
+    return _GOOD_WORDS if loss < _BETTER * len(rows) * np.log(words) else _BAD_WORDS
 
 
 def chosen_folds(targets: IntArray, groups: IntArray) -> tuple[str, IntArray]:
     """Return what is held out together, and the folds: of images where that tests anything."""
     images = int(groups.max()) + 1
     if images > 1:
-        by_image = folds(targets, groups, min(_FOLDS, images))
+        by_image = folds(groups, min(_FOLDS, images))
         if next(held_out(by_image, targets), None) is not None:
             return "images", by_image
-    count = min(_FOLDS, int(np.bincount(targets).max()))
-    return "regions", folds(targets, np.zeros_like(groups), max(2, count))
+    count = max(2, min(_FOLDS, int(np.bincount(targets).max())))
+    fold = np.empty(len(targets), np.intp)
+    fold[np.argsort(targets, kind="stable")] = np.arange(len(targets)) % count
+    return "regions", fold
 
 
 def _loss(logits: FloatArray, targets: IntArray, weights: FloatArray) -> float:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..base.identity import Position
-from ..base.reading import as_path, parse_json
+from ..base.reading import as_path, is_address, parse_json
 from ..base.targets import check_targets
 from ..images.ome_zarr import is_zarr
 from ..images.plane_source import PlaneSource
@@ -142,11 +142,20 @@ class Library:
                 return sum(self._store.write(*part) for part in read_parquet(path))
             source = open_archive(path)
             if file is None or (file.is_dir() and not is_zarr(file)):
-                file = located(source, path, file)
+                file = located(source, path, file) or self._place_of(source)
             source = with_decisions(source, str(path)) if file is None else source
         if len(source.results):
             add_bundle(self._store, source, file, planes or {})
         return len(source.results)
+
+    def _place_of(self, bundle: Bundle) -> Path | None:
+        """Return where the image of results was when it was added, if it still is there."""
+        content = str(bundle.image.get("content", ""))
+        query = "SELECT path, series, name, content FROM images WHERE content = ? AND content <> ''"
+        with self._store.reading() as database:
+            places = [tuple(row) for row in database.execute(query, (content,))]
+        files = (one for one in places if one[0] and not is_address(one[0]))
+        return next((Path(one[0]) for one in files if not image_problem(*one)), None)
 
     def update(self, bundle: Bundle) -> int:
         """Set what was decided about regions of an image that the library has already.
@@ -430,19 +439,25 @@ class Library:
             raise InputError(
                 f"The library {self.folder} has no decisions"
                 f"{' that fit the filters' * bool(where)}: accept or reject regions in a review, "
-                "then add the results again."
+                "then add the results again (--images: where their images are)."
             )
         most = rows["space"].value_counts().index[0]
         ids = rows["id"][rows["space"] == most].tolist()
         space, vectors = self.space(ids), self.vectors(ids)
         model = model or self._loaded(space)
         self.check_model(model, space)
+        about = self.about(rows["id"].tolist())
+        rows = rows.assign(content=[content for content, _ in about])
+        measures = [known for _, known in about]
+        return train(rows, vectors, space, words, model, templates, kinds, measures)
+
+    def about(self, ids: Sequence[int]) -> list[tuple[str, dict[str, float]]]:
+        """Return the hash of the image and the measures of regions, by ascending number."""
         query = f"SELECT * {_FROM} WHERE regions.{_IDS} ORDER BY regions.id"
         with self._store.reading() as database:
-            more = [dict(row) for row in database.execute(query, _ids(rows["id"].tolist()))]
-        rows = rows.assign(content=[row["content"] for row in more])
-        measures = [parse_json(row.get("measures") or "{}", "measures") for row in more]
-        return train(rows, vectors, space, words, model, templates, kinds, measures)
+            rows = [dict(row) for row in database.execute(query, _ids(ids))]
+        known = (parse_json(row.get("measures") or "{}", "measures") for row in rows)
+        return list(zip((row["content"] for row in rows), known, strict=True))
 
     def thumbnail(self, id: int) -> npt.NDArray[np.uint8] | None:
         """Return a small picture of a region.

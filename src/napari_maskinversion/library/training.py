@@ -16,7 +16,7 @@ from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.text import embed_vocabulary
 from ..learning.classifier import Classifier
-from ..learning.features import MEASURE, Measured, features_of, has_all, names_of
+from ..learning.features import Measured, measured
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,22 +45,10 @@ def train(
     """
     is_here = (rows["space"] == space.id).to_numpy()
     others, rows = rows[~is_here], rows[is_here]
-    notes: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    features = None
-    if kinds:
-        boxes = zip(*(rows[one] for one in _BOX), strict=True)
-        here = compress(measures, is_here)
-        regions = list(map(Measured, rows["area"], boxes, here))
-        names = names_of(kinds, regions)
-        kept = np.array([has_all(region, names) for region in regions])
-        rows, vectors = rows[kept], vectors[kept]
-        features = features_of(compress(regions, kept), names)
-        if left := np.count_nonzero(~kept):
-            notes = (
-                f"Left out {left} regions without {', '.join(kinds)}; {MEASURE}, and add "
-                "the results again.",
-            )
+    boxes = zip(*(rows[one] for one in _BOX), strict=True)
+    regions = list(map(Measured, rows["area"], boxes, compress(measures, is_here)))
+    names, kept, features, notes = measured(kinds, regions)
+    rows, vectors = rows.iloc[kept], vectors[kept]
     labels = [name or None for name in rows["label"]]
     if words is None:
         accepted = Counter(name for name in labels if name not in (None, NONE_OF_THESE))

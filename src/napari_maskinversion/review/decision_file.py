@@ -39,6 +39,7 @@ Action = Literal["decide", "undo", "redo", "keep"]
 # The first bytes of every file: JSON keeps the order of keys.
 _MAGIC: Final = b'{"format": "' + FORMAT.encode() + b'"'
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+DIGITS: Final = 8  # of a mask's hash: enough to tell the regions of an image apart
 _DIGITS: Final = 12
 _LONGEST: Final = 255 - len(f".-{'0' * _DIGITS}{SUFFIX}.lock")  # bytes, so that the lock has a name
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
@@ -112,7 +113,15 @@ class Run(BaseModel):
     kind: Literal["run"] = "run"
     time: str = ""
     image: ImageIdentity
+    regions: str = ""  # `DIGITS` of the mask of each region that was there; "": unknown
     entries: list[Entry] = Field(default_factory=list, exclude=True)
+
+    @cached_property
+    def masks(self) -> frozenset[str]:
+        """The first digits of the masks that were there."""
+        return frozenset(
+            self.regions[at : at + DIGITS] for at in range(0, len(self.regions), DIGITS)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from itertools import chain, groupby
 from typing import Final
 
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, difference
-from .decision_file import Entry, Run
+from .decision_file import DIGITS, Entry, Run
 from .decisions import Decision, Decisions
 
 # A redrawn region keeps its decision if the boxes overlap this much (intersection over union).
 _MIN_OVERLAP: Final = 0.5
-_MIN_OVERLAP_OTHER_ID: Final = 0.7  # A nucleus is no cell that was deleted
+# Of other ids in files that do not say what was there: a nucleus is no cell that was deleted.
+_MIN_OVERLAP_UNSURE: Final = 0.7
 _MAX_LISTED: Final = 5
 
 
@@ -72,8 +73,9 @@ def restore(
     """Apply earlier decisions to regions.
 
     The mask identifies a region, whatever its id. Otherwise its id does, if the boxes overlap by
-    half: the id alone could belong to another object now. Last comes a region that no decision is
-    about, if the boxes overlap by 0.7; none is given the decisions of two.
+    half: the id alone could belong to another object now. Last comes the region that overlaps most,
+    by half, if no decision is about it; none is given the decisions of two. A region that was there
+    when the decision was made is another one.
     """
     own = [run for run in runs if run.image.is_same(image)]
     other = [run for run in runs if not run.image.is_same(image)]
@@ -87,7 +89,8 @@ def restore(
         unused[run.image] += _count_other_regions(run, identities)
     unused = {pixels: count for pixels, count in unused.items() if count}
     targets = chain.from_iterable(
-        _match([entry for run in group for entry in run.entries], regions) for group in groups
+        _match([(entry, run.masks) for run in group for entry in run.entries], regions)
+        for group in groups
     )
     decisions = Decisions()
     sources: dict[RegionKey, Entry] = {}
@@ -114,24 +117,26 @@ def restore(
     )
 
 
-def _match(entries: Sequence[Entry], regions: Sequence[RegionIdentity]) -> list[RegionKey | None]:
-    """Return the current region of each entry."""
+def _match(
+    entries: Sequence[tuple[Entry, frozenset[str]]], regions: Sequence[RegionIdentity]
+) -> list[RegionKey | None]:
+    """Return the current region of each entry, which comes with the masks that were there."""
     by_key = {region.key: region for region in regions}
     by_mask: dict[str, list[RegionKey]] = {}
     for region in regions:
         by_mask.setdefault(region.mask, []).append(region.key)
     keys: list[RegionKey | None] = []
     first_exact: dict[RegionKey, int] = {}
-    for index, entry in enumerate(entries):
+    for index, (entry, _) in enumerate(entries):
         same_mask = by_mask.get(entry.mask) if entry.mask else None  # unknown in a library
         key = None
         if same_mask is not None:
             key = entry.key if entry.key in same_mask else same_mask[0]
             first_exact.setdefault(key, index)
         keys.append(key)
-    for index, entry in enumerate(entries):
+    for index, (entry, there) in enumerate(entries):
         same_key = by_key.get(entry.key)
-        if keys[index] is not None or same_key is None:
+        if keys[index] is not None or same_key is None or same_key.mask[:DIGITS] in there:
             continue
         # A decision about the current outline outweighs a later one about another outline.
         earlier = index < first_exact.get(same_key.key, len(entries))
@@ -142,16 +147,16 @@ def _match(entries: Sequence[Entry], regions: Sequence[RegionIdentity]) -> list[
     free = [region for region in regions if region.key not in decided]
     pairs = [
         (_box_iou(entry.box_yxyx, one.box), index, one.key)
-        for index, entry in enumerate(entries)
+        for index, (entry, there) in enumerate(entries)
         if keys[index] is None
         for one in free
-        if one.key.position == entry.key.position
+        if one.key.position == entry.key.position and one.mask[:DIGITS] not in there
     ]
     before: dict[RegionKey, RegionKey] = {}
     after: dict[RegionKey, RegionKey] = {}
     for overlap, index, key in sorted(pairs, key=lambda pair: -pair[0]):
-        old = entries[index].key
-        fits = overlap >= _MIN_OVERLAP_OTHER_ID
+        old, there = entries[index][0].key, entries[index][1]
+        fits = overlap >= (_MIN_OVERLAP if there else _MIN_OVERLAP_UNSURE)
         if fits and before.get(key, old) == old and after.get(old, key) == key:
             before[key], after[old], keys[index] = old, key, key
     return keys

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
-from .decision_file import Action, DecisionFile, Entry, header_of, lines_of, read_saved
+from .decision_file import DIGITS, Action, DecisionFile, Entry, header_of, lines_of, read_saved
 from .decisions import Change, Decision, Decisions, Step, Suggestion, now
 from .matching import restore
+
+_MOST_LISTED: Final = 50_000  # regions in the header of a run: 400 kB
 
 
 class Origin(Protocol):
@@ -167,7 +169,10 @@ class Review:
         return step
 
     def _header(self) -> bytes:
-        return header_of(self.image, now(), self._provenance)
+        masks = [region.mask[:DIGITS] for region in self._regions.values()]
+        are_known = all(masks) and len(masks) <= _MOST_LISTED
+        regions = "".join(masks) if are_known else ""
+        return header_of(self.image, now(), self._provenance | {"regions": regions})
 
     def _last_states(self) -> list[Entry]:
         return [

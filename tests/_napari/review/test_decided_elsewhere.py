@@ -16,7 +16,7 @@ from napari_maskinversion.review.decisions import Decision
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
 from tests.library.made import WORDS, bundle, vectors, write_image
-from tests.library.test_training import Model
+from tests.library.test_training import Model, bundle_of, measured
 
 
 def decided(made, *labels):
@@ -65,7 +65,7 @@ def test_decisions_of_project_and_library_are_of_one_space_and_the_files_win(pro
     shown = bundle(seed=0)
     elsewhere = Elsewhere(project.file, library, {(content(9), RegionKey(1)): (vectors(1)[0], "x")})
     taught = elsewhere.taught(shown.results, content(0))
-    labels = {place: label for place, (_, label) in taught.items()}
+    labels = {place: label for place, (_, label, _) in taught.items()}
     assert labels == {
         (content(9), RegionKey(1)): "x",
         (content(7), RegionKey(1)): "dust",
@@ -90,6 +90,23 @@ def test_a_classifier_learns_from_them_and_says_what_it_left_out(project, librar
     assert trained.classifier.notes[1] == (
         "Left out 1 decisions about other images whose words are not in the list: 'dust'"
     )
+
+
+def test_measures_are_learned_if_asked_for_also_those_of_a_library(tmp_path):
+    model = Model(name="demo", fingerprint="abc123", logit_scale=10.0, embed_dim=16, device="cpu")
+    library = Library.new(tmp_path / "cells")
+    for seed, made in ((1, measured(bundle_of(1))), (2, bundle_of(2))):
+        library.add(made, image=write_image(tmp_path, seed))
+    results, own = measured(bundle_of(0)).results, {1: "dust", 3: "white cell"}
+    trained = [
+        train(lambda: model, results, own, content(0), Elsewhere(None, library), one)
+        for one in (True, False)
+    ]
+    assert trained[0].summary.startswith("7 decisions and measures. ")
+    learned = [one.classifier for one in trained]
+    assert [one.features for one in learned] == [("solidity", "mean_0"), ()]
+    assert [sum(one.counts.values()) for one in learned] == [7, 12]
+    assert learned[0].notes[0].startswith("Left out 5 regions without shape, intensity; run")
 
 
 def test_an_image_whose_results_cannot_be_read_is_named(project):

@@ -1,11 +1,12 @@
 """What keys and buttons of the review do, without a window."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.review.learning import KnownRegions, learn
+from napari_maskinversion._napari.review.learning import learn
 from napari_maskinversion._napari.review.review_options import ReviewOptions
 from napari_maskinversion._napari.review.review_state import ReviewState
 from napari_maskinversion.base.errors import InputError
@@ -13,7 +14,6 @@ from napari_maskinversion.base.identity import ImageIdentity, RegionIdentity, Re
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.results.results import Results
-from napari_maskinversion.review.exemplars import Learner
 from napari_maskinversion.review.queue import ReviewQueue
 from napari_maskinversion.review.review import Review
 
@@ -54,7 +54,7 @@ def make(tmp_path):
         review = Review(image, regions, info, file=tmp_path / f"{len(words)}.png")
         opened.append(review)
         queue = ReviewQueue.from_results(results)
-        state = ReviewState(results, review, queue, Learner.from_results(results))
+        state = ReviewState(results, review, queue)
         state.row = 0
         return state
 
@@ -140,18 +140,45 @@ def test_the_automatic_order_is_the_most_different_first_only_while_a_review_lea
     assert ReviewOptions(learn=True, order="largest").sorting == "largest"
 
 
+class Model(SimpleNamespace):
+    """A model to which all words are the same."""
+
+    name, logit_scale, embed_dim, device = "demo", 10.0, 4, "cpu"
+
+    def encode_text(self, texts):
+        return np.full((len(texts), 4), 0.5, np.float32)
+
+
+def taught(state, labels, more_words=False):
+    """What a review learns from regions of another image that look like these rows."""
+    rows = state.results.embeddings
+    known = {("other", RegionKey(row)): (rows[row], label) for row, label in labels.items()}
+    model = Model(fingerprint=state.results.info.fingerprint)
+    return learn(lambda: model, state.results, state.accepted_rows(), "here", known, more_words)
+
+
 def test_learning_offers_words_of_the_present_list_unless_asked(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
-    known = KnownRegions()
-    known.update(state.results, "another image", {RegionKey(1): "nucleus", RegionKey(2): "white"})
 
-    def offered(words):
-        exemplars = known.exemplars(state.results, words)
-        state.learn(learn(state.learner, exemplars, 1.0, state.results), 0.0)
+    def offered(more_words):
+        state.learn(taught(state, {0: "nucleus", 1: "white", 2: "red"}, more_words), 0.0)
         return {one.label for row in range(3) for one in state.top(row)}
 
-    assert offered(frozenset(state.words)) == set(CELLS)
-    assert "nucleus" in offered(None)
+    assert offered(False) == set(CELLS)
+    assert "nucleus" in offered(True)
+
+
+def test_one_word_teaches_nothing_yet(make):
+    state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
+    assert taught(state, {0: "white", 1: "white"}) is None
+    twins = make(
+        [("red", 0.9), ("white", 0.9), *[("red", 0.9)] * 3]
+    )  # the last looks like the first
+    assert taught(twins, {0: "red", 4: "white", 1: "white"}) is None
+    state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
+    state.row = 1
+    state.accept(1, 0.0)
+    assert taught(state, {0: "red"}).best[:2] == ["red", "white"]
 
 
 def test_what_waits_is_what_would_be_accepted_learned_or_by_text(make):
@@ -159,10 +186,7 @@ def test_what_waits_is_what_would_be_accepted_learned_or_by_text(make):
     state.row = 2
     state.dismiss("rejected", 0.0)
     assert [word for word, _ in state.waiting] == ["red", "white"]
-    known = KnownRegions()
-    known.update(state.results, "another image", {RegionKey(1): "white"})
-    learned = learn(state.learner, known.exemplars(state.results, None), 1.0, state.results)
-    state.learn(learned, 0.0)
+    state.learn(taught(state, {0: "white", 1: "white", 2: "red"}), 0.0)
     assert state.suggestion(0) == "white"
     assert [word for word, _ in state.waiting] == ["white", "white"]
     assert state.above("white", 0.0) == [0, 1]
@@ -170,10 +194,7 @@ def test_what_waits_is_what_would_be_accepted_learned_or_by_text(make):
 
 def test_after_a_change_of_words_no_word_of_the_old_list_is_suggested(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
-    known = KnownRegions()
-    known.update(state.results, "another image", {RegionKey(2): "white"})
-    exemplars = known.exemplars(state.results, None)
-    state.learn(learn(state.learner, exemplars, 1.0, state.results), 0.0)
+    state.learn(taught(state, {0: "red", 1: "white"}), 0.0)
     words = ("apple", "car")
     state.replace_results(
         Results(
@@ -185,7 +206,7 @@ def test_after_a_change_of_words_no_word_of_the_old_list_is_suggested(make):
         )
     )
     assert [state.suggestion(row) for row in range(3)] == ["car"] * 3
-    learned = learn(state.learner, exemplars, 1.0, state.results)
-    assert set(learned.best) <= {*words, "white"}
+    learned = taught(state, {0: "apple", 1: "car", 2: "white"})
+    assert set(learned.best) <= {*words}
     state.accept(None, 10.0)
     assert accepted(state) == {1: "car"}

@@ -16,7 +16,7 @@ from napari_maskinversion import MaskInverter, load_model
 from napari_maskinversion.base.progress import listening, tick
 from napari_maskinversion.engine.compute.compute_lock import computing, end_threads
 from napari_maskinversion.language.ranking.ranking import rank
-from napari_maskinversion.review.exemplars import Exemplars, Learner
+from napari_maskinversion.learning.classifier import Classifier
 
 
 def threads() -> int:
@@ -96,9 +96,9 @@ def test_an_inversion_and_its_ranking_leave_no_threads(image_and_masks):
 def test_what_accepted_regions_teach_leaves_no_threads():
     rows = np.random.default_rng(0).normal(size=(2000, 64)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    learner = Learner(rows, np.full((2000, 2), 0.2, np.float32), rows[:, :2], ("a", "b"), "model")
+    words = Classifier.of_words(("a", "b"), rows[:2], 10.0)
     before = threads()
-    learner.scores(Exemplars(rows[:500], ("a", "b") * 250, "model"))
+    words.fit(rows[:500], ("a", "b") * 250, range(500), validate=False).rank(rows, ("a", "b"))
     assert threads() == before
 
 

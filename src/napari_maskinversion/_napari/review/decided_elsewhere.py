@@ -18,6 +18,7 @@ from ...base.identity import RegionKey
 from ...base.progress import tick
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
+from ...learning.features import UNKNOWN, HasMeasures, Measured
 from ...library.deciding import key_of
 from ...results.export.archive import open_archive
 from ...results.spaces import Space
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float32]
 _DECIDED = ("accepted", "rejected")
-Taught = dict["ExemplarKey", tuple[FloatArray, "str | None"]]
-"""Embedding and accepted label, None for a rejected region, by the image's hash and the region."""
+Taught = dict["ExemplarKey", tuple[FloatArray, "str | None", HasMeasures]]
+"""Embedding, accepted label (None: rejected) and measures, by the image's hash and the region."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +47,7 @@ class Elsewhere:
 
     def taught(self, results: Results, image: str) -> Taught:
         """Return decisions about regions of the space of these results, but for their image."""
-        taught: Taught = dict(self.accepted)
+        taught: Taught = {place: (*one, UNKNOWN) for place, one in self.accepted.items()}
         space = Space.of(results)
         for one in (self._of_library(space), self._of_project(space, image)):  # the files win
             taught |= one
@@ -68,13 +69,10 @@ class Elsewhere:
                 self._other += len(own)
                 continue
             named: Iterator[Any] = own.itertuples()
-            contents = {
-                image: self.library.image_of(int(of["id"].iloc[0]))[3]
-                for image, of in own.groupby(["image", "series"])
-            }
-            for row, vector in zip(named, self.library.vectors(ids), strict=True):
-                place = contents[row.image, row.series], key_of(row)
-                taught[place] = vector, row.label or None
+            both = zip(self.library.vectors(ids), self.library.about(ids), strict=True)
+            for row, (vector, (content, known)) in zip(named, both, strict=True):
+                region = Measured(row.area, (row.y0, row.x0, row.y1, row.x1), known)
+                taught[content, key_of(row)] = vector, row.label or None, region
         return taught
 
     def _of_project(self, space: Space, image: str) -> Taught:
@@ -102,5 +100,5 @@ class Elsewhere:
                 elif is_other:
                     self._other += 1
                 else:
-                    taught[content, key] = region.embedding, decision.label or None
+                    taught[content, key] = region.embedding, decision.label or None, region
         return taught

@@ -1,14 +1,14 @@
-"""Learning from accepted regions: exemplars of all images, and suggestions.
+"""Learning from decisions: a classifier, suggestions by it, and accepted regions of all images.
 
-No Qt, no napari. `learn` belongs in a worker.
+No Qt, no napari. `learn` and `train` belong in a worker.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from ...base.identity import RegionKey
 from ...language.labels.label import Label
 from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ...language.ranking.ranking import Ranking
+from ...learning.features import UNKNOWN, HasMeasures, measured
 from ...review.decisions import Suggestion
 
 if TYPE_CHECKING:
@@ -26,46 +27,52 @@ if TYPE_CHECKING:
     from ...results.region_result import RegionResult
     from ...results.results import Results
     from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
-    from ...review.exemplars import Exemplars, Learner, Scores
-    from .decided_elsewhere import Elsewhere
+    from .decided_elsewhere import Elsewhere, Taught
 
 _NAMED: Final = 5
-FloatArray = npt.NDArray[np.float32]
+Example = tuple[npt.NDArray[np.float32], "str | None", str, HasMeasures]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """Suggestions by text and exemplars together."""
+    """Suggestions by a classifier of the decisions."""
 
     results: Results
-    scores: Scores
+    rankings: list[Ranking]  # Of each row
     best: list[str]  # The best suggestion of each row
-    margins: FloatArray  # (N,). Of the scores.
-    entropies: FloatArray
     changed: frozenset[int]  # Rows whose best suggestion differs from the text's
 
 
-def learner_of(results: Results) -> Learner | None:
-    """Return what learns from accepted regions; None where there are no labels."""
-    from ...review.exemplars import Learner
+def learn(
+    load: Callable[[], Backbone],
+    results: Results,
+    accepted: Mapping[int, str],
+    image: str,
+    known: Mapping[ExemplarKey, LabelledEmbedding],
+    more_words: bool = False,
+) -> Learned | None:
+    """Rank all rows as accepted ones teach, and those of other images; None if they cannot yet.
 
-    try:
-        return Learner.from_results(results)
-    except InputError:
+    Of other images, words of the list or of this image count, or with ``more_words`` all.
+    """
+    others: Taught = {place: (*one, UNKNOWN) for place, one in known.items() if place[0] != image}
+    words, examples = _examples(results, accepted, image, others, more_words)
+    if len({label for _, label, _, _ in examples}) < 2:
         return None
-
-
-def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Results) -> Learned:
-    """Score all rows."""
-    scores = learner.scores(exemplars, weight=weight)
+    begun = _begun(load, results, words)
+    try:
+        classifier = _fitted(begun, examples, validate=False)
+    except InputError:  # of one class, once contradictions are left out
+        return None
+    rankings = classifier.rank(results.embeddings, classifier.classes)
     best, changed = [], []
-    for row, (label, region) in enumerate(zip(scores.best, results.regions, strict=True)):
-        other = label != text_best(region)
-        # "None of these" stays unless exemplars change it.
-        best.append(label if other else region.suggestion)
+    for row, (ranking, region) in enumerate(zip(rankings, results.regions, strict=True)):
+        other = ranking.labels[0] != text_best(region)
+        # "None of these" stays unless decisions change it.
+        best.append(ranking.labels[0] if other else region.suggestion)
         if other:
             changed.append(row)
-    return Learned(results, scores, best, scores.margins, scores.entropies, frozenset(changed))
+    return Learned(results, rankings, best, frozenset(changed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +85,8 @@ class Trained:
     @property
     def summary(self) -> str:
         """What was learned, and how well."""
-        return f"{sum(self.classifier.counts.values())} decisions. {self.classifier.summary}"
+        also = " and measures" * bool(self.classifier.features)
+        return f"{sum(self.classifier.counts.values())} decisions{also}. {self.classifier.summary}"
 
 
 def train(
@@ -87,41 +95,72 @@ def train(
     decided: Mapping[int, str | None],
     image: str,
     elsewhere: Elsewhere,
+    measures: bool = False,
 ) -> Trained:
     """Learn from decisions: rows with their label, None for rejected ones, and other images.
 
-    Of other images, words of the list or of this image count.
+    Of other images, words of the list or of this image count; with ``measures``, regions that were
+    measured, and what was.
     """
-    from ...language.text import embed_vocabulary
-    from ...learning.classifier import Classifier
-    from ...results.spaces import Space
-
-    model, vocabulary = load(), results.info.vocabulary
-    if model.fingerprint != results.info.fingerprint or vocabulary is None:
-        raise InputError("These suggestions are of another model or of no words; run again first.")
-    listed = [one for one in vocabulary.full_labels if one.name != NONE_OF_THESE]
-    typed = {*decided.values()} - {None, NONE_OF_THESE, *vocabulary.labels}
-    words = Vocabulary.of([*listed, *map(Label, sorted(map(str, typed)))], vocabulary.templates)
-    others = elsewhere.taught(results, image)
-    known = {None, NONE_OF_THESE, *words.labels}
-    kept = [(place[0], *one) for place, one in others.items() if one[1] in known]
-    notes = elsewhere.notes
-    if strange := Counter(label for _, label in others.values() if label not in known):
+    others, notes = elsewhere.taught(results, image), elsewhere.notes
+    words, examples = _examples(results, decided, image, others)
+    begun, known = _begun(load, results, words), {None, NONE_OF_THESE, *words.words}
+    if strange := Counter(label for _, label, _ in others.values() if label not in known):
         named = ", ".join(repr(label) for label, _ in strange.most_common(_NAMED))
         notes.append(
             f"Left out {strange.total()} decisions about other images whose words are not in the "
             f"list: {named}{', ...' * (len(strange) > _NAMED)}"
         )
-    space, texts = Space.of(results).about, embed_vocabulary(model, words)
-    begun = Classifier.of_words(words, texts, model.logit_scale, space)
-    rows = list(decided)
-    labels = [*decided.values(), *(label for _, _, label in kept)]
-    own = results.embeddings[rows]
-    embeddings = np.vstack([own, *(one[None] for _, one, _ in kept)])
-    images = [*[image] * len(rows), *(name for name, _, _ in kept)]
-    classifier = begun.fit(embeddings, labels, images)
-    doubtful = [rows[row] for row, _ in classifier.doubtful(labels) if row < len(rows)]
-    return Trained(replace(classifier, notes=(*notes, *classifier.notes)), doubtful)
+    kinds = ("shape", "intensity") if measures else ()
+    names, kept, features, left_out = measured(kinds, [region for *_, region in examples])
+    examples = [examples[row] for row in kept]
+    classifier = _fitted(begun, examples, features=features, names=names)
+    rows = [list(decided)[row] for row in kept if row < len(decided)]
+    doubts = classifier.doubtful([label for _, label, _, _ in examples])
+    notes += [*left_out, *classifier.notes]
+    own = [rows[row] for row, _ in doubts if row < len(rows)]
+    return Trained(replace(classifier, notes=tuple(notes)), own)
+
+
+def _examples(
+    results: Results,
+    decided: Mapping[int, str | None],
+    image: str,
+    others: Taught,
+    more_words: bool = False,
+) -> tuple[Vocabulary, list[Example]]:
+    """Return words, and decided rows and other regions: embedding, label, image, measures."""
+    if (vocabulary := results.info.vocabulary) is None:
+        raise InputError("These results have no words; run again with some first.")
+    listed = [one for one in vocabulary.full_labels if one.name != NONE_OF_THESE]
+    taught = [*decided.values(), *(label for _, label, _ in others.values() if more_words)]
+    typed = {*taught} - {None, NONE_OF_THESE, *vocabulary.words}
+    words = Vocabulary.of([*listed, *map(Label, sorted(map(str, typed)))], vocabulary.templates)
+    known, rows = {None, NONE_OF_THESE, *words.words}, results.regions
+    examples: list[Example] = [
+        (results.embeddings[row], label, image, rows[row]) for row, label in decided.items()
+    ]
+    for place, (vector, label, region) in others.items():
+        if label in known:
+            examples.append((vector, label, place[0], region))
+    return words, examples
+
+
+def _begun(load: Callable[[], Backbone], results: Results, words: Vocabulary) -> Classifier:
+    from ...language.text import embed_vocabulary
+    from ...learning.classifier import Classifier
+    from ...results.spaces import Space
+
+    model = load()
+    if model.fingerprint != results.info.fingerprint:
+        raise InputError("These suggestions are of another model; run again first.")
+    texts, about = embed_vocabulary(model, words), Space.of(results).about
+    return Classifier.of_words(words, texts, model.logit_scale, about)
+
+
+def _fitted(begun: Classifier, examples: Sequence[Example], **more: Any) -> Classifier:
+    vectors = np.array([one[0] for one in examples]).reshape(-1, begun.texts.shape[1])
+    return begun.fit(vectors, [one[1] for one in examples], [one[2] for one in examples], **more)
 
 
 def text_best(region: RegionResult) -> str:
@@ -148,13 +187,13 @@ def text_figures(region: RegionResult, label: str) -> dict[str, float]:
     }
 
 
-def text_top(ranking: Ranking | None, count: int) -> tuple[Suggestion, ...]:
-    """Return the best labels by text alone."""
+def top_of(ranking: Ranking | None, count: int, by: str = "text") -> tuple[Suggestion, ...]:
+    """Return the best labels of a ranking."""
     if ranking is None:
         return ()
     rows = zip(ranking.labels, ranking.similarities, ranking.probabilities, strict=True)
     return tuple(
-        Suggestion(label=label, rank=rank, similarity=float(similarity), score=float(chance))
+        Suggestion(label=label, rank=rank, similarity=float(similarity), by=by, score=float(chance))
         for rank, (label, similarity, chance) in zip(range(1, count + 1), rows, strict=False)
     )
 
@@ -169,19 +208,6 @@ class KnownRegions:
 
     # None: the region is not accepted, even if an earlier session kept it.
     _known: dict[str, dict[ExemplarKey, LabelledEmbedding | None]] = field(default_factory=dict)
-
-    def update(
-        self, results: Results, image: str, accepted: Mapping[RegionKey, str]
-    ) -> dict[ExemplarKey, LabelledEmbedding | None]:
-        """Take the accepted regions of results; ``image`` identifies the image."""
-        return self.change(
-            results,
-            image,
-            {
-                row: accepted.get(RegionKey(region.id, region.position))
-                for row, region in enumerate(results.regions)
-            },
-        )
 
     def change(
         self, results: Results, image: str, rows: Mapping[int, str | None]
@@ -203,14 +229,3 @@ class KnownRegions:
         """Return the accepted regions embedded by the model of these results."""
         known = self._known.get(results.info.space, {})
         return {place: one for place, one in known.items() if one is not None}
-
-    def exemplars(self, results: Results, words: Container[str] | None = None) -> Exemplars:
-        """Return the exemplars embedded by the model of these results."""
-        from ...review.exemplars import Exemplars
-
-        fingerprint, dimensions = results.info.space, results.info.embed_dim
-        accepted = self.accepted(results).values()
-        known = [one for one in accepted if words is None or one[1] in words]
-        rows = [row for row, _ in known]
-        stacked = np.stack(rows) if rows else np.zeros((0, dimensions), np.float32)
-        return Exemplars(stacked, tuple(label for _, label in known), fingerprint)

@@ -43,10 +43,11 @@ from .review_state import ReviewState
 from .review_widget import ReviewWidget
 
 if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
     from ...review.decisions import Status, Step
     from ...review.review import Review
 
-_LEARNING: Final = {"learn", "weight", "other_words"}  # options
+_LEARNING: Final = {"learn", "other_words"}  # options
 _DISMISSED: Final[Mapping[str, Status]] = {"reject": "rejected", "skip": "skipped"}
 _LAYER_PAUSE: Final = 150  # milliseconds after the last decision until the layer is written
 
@@ -64,7 +65,7 @@ class ReviewController(Topic, QObject):
         self.part = ReviewWidget()
         self.keys = ReviewKeys(self.part, self._session, self)
         self.keeper = ReviewKeeper(canvas.viewer, self)
-        self.learning = ReviewLearning(self._session, self)
+        self.learning = ReviewLearning(self._session, self._load, self)
         self._options, self._word = ReviewOptions(), ""
         self.learned: LearnDialog | None = None
         self._taught: Review | None = None
@@ -226,7 +227,7 @@ class ReviewController(Topic, QObject):
         state.by_word = self._options.keys == BY_WORD
         self._focus()
         self.part.show_ready(True, opened=True)
-        self.part.form["learn"].setEnabled(state.learner is not None)
+        self.part.form["learn"].setEnabled(state.has_words)
         self.part.offer_others(state.review.restored.unused)
         self.part.say(" ".join(messages))
         if self._stay or self.keeper.unasked:
@@ -431,17 +432,17 @@ class ReviewController(Topic, QObject):
         file = None if project is None or not project.file else Path(project.file)
         known = self.learning.known.accepted(state.results)
         elsewhere = Elsewhere(file, self._session.library, known)
-        image, settings = state.review.image.content, record.snapshot.settings
+        image, measures = state.review.image.content, self._options.measures
         self._training.start(
             partial(
-                train,
-                partial(self._store.load, settings.model, settings.device),
-                state.results,
-                state.taught,
-                image,
-                elsewhere,
+                train, self._load(record), state.results, state.taught, image, elsewhere, measures
             )
         )
+
+    def _load(self, record: ResultRecord) -> Callable[[], Backbone]:
+        """Return what loads the model of results."""
+        settings = record.snapshot.settings
+        return partial(self._store.load, settings.model, settings.device)
 
     def _trained(self, trained: Trained) -> None:
         if self.state is None or self.state.review is not self._taught:

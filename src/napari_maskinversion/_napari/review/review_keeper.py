@@ -18,13 +18,11 @@ from ..layers.layers import IDENTITY, file_of, levels_of
 from ..widgets.sections import pause
 from ..workers.worker import Worker
 from .decided_layer import DecidedLayer
-from .learning import learner_of
 from .review_state import ReviewState
 
 if TYPE_CHECKING:
     from ...base.identity import ImageIdentity, RegionIdentity
     from ...results.results import Results
-    from ...review.exemplars import Learner
     from ...review.queue import ReviewQueue
     from ...review.review import Review
     from ..session import ResultRecord
@@ -254,7 +252,7 @@ class ReviewKeeper(QObject):
         if opened.kept:
             review.set_info(opened.results.info)
         self._open = (review, target.regions, levels_of(target.image)[0])
-        self.state = ReviewState(opened.results, review, opened.queue, opened.learner)
+        self.state = ReviewState(opened.results, review, opened.queue)
         messages = [] if opened.kept else list(review.notes)
         self.opened.emit([*messages, target.layer.note] if target.layer.note else messages)
 
@@ -284,16 +282,12 @@ class ReviewRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedReview:
-    """A review, its queue, and its learner (None without labels).
-
-    ``kept`` if the review was open before.
-    """
+    """A review and its queue."""
 
     results: Results
     review: Review
     queue: ReviewQueue
-    learner: Learner | None
-    kept: bool
+    kept: bool  # The review was open before
 
 
 def find_decisions(opening: ReviewRequest) -> Results | None:
@@ -327,7 +321,7 @@ def open_review(opening: ReviewRequest) -> OpenedReview:
             _keep(review, review.adopt)
         if opening.saved:
             _keep(review, lambda: review.take(opening.saved, "The results file"))
-    return OpenedReview(results, review, queue, learner_of(results), opening.review is not None)
+    return OpenedReview(results, review, queue, opening.review is not None)
 
 
 def _keep(review: Review, act: Callable[[], Any]) -> None:

@@ -1,23 +1,25 @@
-"""Suggestions of a review, re-ranked by accepted regions, which are kept on disk."""
+"""Suggestions of a review, re-ranked by decisions; accepted regions are kept on disk."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from qtpy.QtCore import QObject, Signal
 
-from ..session import Session
+from ..session import ResultRecord, Session
 from ..widgets.sections import pause
+from ..workers.notify import refuse
 from ..workers.worker import Worker
 from .learning import KnownRegions, Learned, learn
 from .review_options import ReviewOptions
 from .review_state import ReviewState
 
 if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
     from ...results.run_info import RunInfo
     from ...review.decisions import Step
     from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
@@ -30,13 +32,20 @@ class ReviewLearning(QObject):
 
     ranked = Signal()
 
-    def __init__(self, session: Session, parent: QObject) -> None:
+    def __init__(
+        self,
+        session: Session,
+        load: Callable[[ResultRecord], Callable[[], Backbone]],
+        parent: QObject,
+    ) -> None:
         super().__init__(parent)
-        self._session, self.options = session, ReviewOptions()
+        self._session, self._load, self.options = session, load, ReviewOptions()
         self.known = KnownRegions()
         self.keeping = ExemplarKeeping(self)
         self.keeping.loaded.connect(self._loaded)
-        self._learning = Worker("latest", "Learning from decisions", self._learned, parent=self)
+        self._learning = Worker(
+            "latest", "Learning from decisions", self._learned, refuse, parent=self
+        )
 
     @property
     def busy(self) -> bool:
@@ -53,7 +62,8 @@ class ReviewLearning(QObject):
         review = state.review
         results, accepted = state.results, review.decisions.accepted()
         self.keeping.load(results.info)
-        self.keeping.keep(results.info, self.known.update(results, review.image.content, accepted))
+        rows = {row: accepted.get(key) for row, key in enumerate(state.queue.keys)}
+        self.keeping.keep(results.info, self.known.change(results, review.image.content, rows))
         self.ask()
 
     def remember(self, state: ReviewState, step: Step) -> None:
@@ -71,26 +81,28 @@ class ReviewLearning(QObject):
 
     def ask(self) -> None:
         """Re-rank by accepted regions if learning is on; else restore the text's ranks."""
-        state, options = self._state, self.options
-        if state is None or state.learner is None:
+        state, options, record = self._state, self.options, self._session.record
+        if state is None or record is None or not state.has_words:
             return
         if not options.learn:
-            self.drop()
+            self._learning.drop()
             self._take(state, None)
         else:
-            words = None if options.other_words else frozenset(state.words)
-            exemplars = self.known.exemplars(state.results, words)
             self._learning.start(
-                partial(learn, state.learner, exemplars, options.weight, state.results)
+                partial(
+                    learn,
+                    self._load(record),
+                    state.results,
+                    state.accepted_rows(),
+                    state.review.image.content,
+                    self.known.accepted(state.results),
+                    options.other_words,
+                )
             )
-
-    def drop(self) -> None:
-        """Drop pending rankings."""
-        self._learning.drop()
 
     def stop(self) -> None:
         """Drop pending rankings and write unsaved exemplars."""
-        self.drop()
+        self._learning.drop()
         self.keeping.flush()
 
     def _loaded(self, space: str, kept: dict[ExemplarKey, LabelledEmbedding]) -> None:
@@ -99,9 +111,9 @@ class ReviewLearning(QObject):
         if kept and state is not None and state.results.info.space == space:
             self.ask()
 
-    def _learned(self, learned: Learned) -> None:
+    def _learned(self, learned: Learned | None) -> None:
         state = self._state
-        if state is not None and state.results is learned.results:
+        if state is not None and (learned is None or state.results is learned.results):
             self._take(state, learned)
 
     def _take(self, state: ReviewState, learned: Learned | None) -> None:

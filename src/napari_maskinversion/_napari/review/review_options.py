@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...review.exemplars import WEIGHT
 from ...review.queue import Order
 
 BY_WORD = "by word"
@@ -53,21 +52,20 @@ class ReviewOptions(BaseModel):
     learn: bool = Field(
         default=False,
         title="Learn from decisions",
-        description="Use the words and what accepted regions look like, also on earlier images; "
-        "suggestions that change are marked *.",
-    )
-    weight: float = Field(
-        default=WEIGHT,
-        ge=0,
-        le=1,
-        title="Their weight",
-        description="What counts: 0 is the text only, 1 is what accepted regions look like.",
+        description="Suggest what the words and accepted regions teach, also those of earlier "
+        "images; suggestions that change are marked *.",
     )
     other_words: bool = Field(
         default=False,
         title="Suggest words of other lists",
         description="Also suggest words that are not in the list but were accepted on other "
         "images.",
+    )
+    measures: bool = Field(
+        default=False,
+        title="Learn... from measures",
+        description="Learn... takes shape and intensity, too, of regions that were measured "
+        "(Measure regions in the settings).",
     )
 
     @property

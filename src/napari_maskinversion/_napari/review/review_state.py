@@ -16,11 +16,10 @@ from ...language.labels.label import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
 from ...review.queue import certainty_of
-from .learning import Learned, learner_of, text_best, text_figures, text_top
+from .learning import Learned, text_best, text_figures, top_of
 
 if TYPE_CHECKING:
     from ...results.results import Results
-    from ...review.exemplars import Learner
     from ...review.queue import Order, ReviewQueue
     from ...review.review import Review
     from ...review.together import Verdict
@@ -64,11 +63,8 @@ class RowOverlay:
 class ReviewState:
     """A review with its queue."""
 
-    def __init__(
-        self, results: Results, review: Review, queue: ReviewQueue, learner: Learner | None
-    ) -> None:
-        self.results, self.review = results, review
-        self.queue, self.learner = queue, learner
+    def __init__(self, results: Results, review: Review, queue: ReviewQueue) -> None:
+        self.results, self.review, self.queue = results, review, queue
         self.row: int | None = None
         self.by_word = False
         self.problem = ""
@@ -79,6 +75,12 @@ class ReviewState:
         self._numbers = [region.members or (region.id,) for region in results.regions]
         self._blank = {number: "" for numbers in self._numbers for number in numbers}
         queue.load(review.decisions)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether there is something to learn: words, ranked for each region."""
+        words = self.results.info.vocabulary
+        return words is not None and all(one.ranking is not None for one in self.results.regions)
 
     @property
     def taught(self) -> dict[int, str | None]:
@@ -98,7 +100,6 @@ class ReviewState:
         before, self.results = self.results, results
         self.review.set_info(results.info)
         if before.info.vocabulary != results.info.vocabulary:
-            self.learner = learner_of(results)
             self.learn(None, 0.0)
 
     # -- the queue ----------------------------------------------------------------------------
@@ -188,8 +189,8 @@ class ReviewState:
         """Return the current best labels of a row; None for all."""
         count = len(self.words) if count is None else count
         if self._learned is not None:
-            return self._learned.scores.top(row, count)
-        return text_top(self.results.regions[row].ranking, count)
+            return top_of(self._learned.rankings[row], count, "decisions")
+        return top_of(self.results.regions[row].ranking, count)
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -228,12 +229,11 @@ class ReviewState:
     @property
     def _open(self) -> dict[int, tuple[str, float]]:
         """The suggestion, or "", and its confidence, of each undecided row."""
+        ranks = [region.ranking for region in self.results.regions]
+        best = [region.suggestion for region in self.results.regions]
         if self._learned is not None:
-            best, values = self._learned.best, self._learned.scores.values.max(axis=1).tolist()
-        else:
-            ranks = [region.ranking for region in self.results.regions]
-            best = [region.suggestion for region in self.results.regions]
-            values = [0.0 if rank is None else float(rank.probabilities[0]) for rank in ranks]
+            ranks, best = [*self._learned.rankings], self._learned.best
+        values = [0.0 if rank is None else float(rank.probabilities[0]) for rank in ranks]
         decided, both = self.review.decisions, zip(best, values, strict=True)
         return {row: one for row, one in enumerate(both) if self.queue.keys[row] not in decided}
 
@@ -248,14 +248,16 @@ class ReviewState:
         return self.top(self.row)
 
     def learn(self, learned: Learned | None, now: float) -> None:
-        """Take suggestions learned from accepted regions; None restores the text's."""
+        """Take suggestions learned from decisions; None restores the text's."""
         before = () if self.row is None else self.top(self.row)
         self._learned = learned
         if learned is None:
             self.queue.suggest(**certainty_of(self.results))
         else:
             self.queue.suggest(
-                margins=learned.margins, entropies=learned.entropies, labels=learned.best
+                margins=[one.margin for one in learned.rankings],
+                entropies=[one.entropy for one in learned.rankings],
+                labels=learned.best,
             )
         if self.row is not None:
             labels = [suggestion.label for suggestion in self.top(self.row)]

@@ -86,7 +86,6 @@ class ReviewWidget(QWidget):
             fields_of(model=ReviewOptions),
             options={
                 "order": {"choices": [(text, value) for text, value in _ORDERS]},
-                "weight": {"widget_type": "FloatSlider", "step": 0.05},
             },
             parent=self,
         )
