@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from shutil import copytree, rmtree
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from napari_maskinversion.engine.invert import inverter as predictor
 from napari_maskinversion.engine.models import loading
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.loading import copy_to_cpu, load_where_it_fits
+from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.engine.models.towers.openclip_vit import ClassTokenTower
 from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
@@ -174,6 +176,26 @@ def test_the_cpu_goes_on_where_a_driver_fails(short_of_memory, undisturbed, monk
     assert places == ["cuda:0"] * 4 + ["cpu"] * 5
     assert results.ids == undisturbed.ids
     np.testing.assert_allclose(results.embeddings, undisturbed.embeddings, atol=1e-5)
+
+
+def test_a_device_that_answers_no_more_has_its_weights_read_from_where_they_were(
+    monkeypatch, tmp_path
+):
+    folder = copytree(bundled_folder(), tmp_path / "demo")  # a user's, named as one of ours
+    own, wrapped = loading.load_model(folder, device="cpu"), loading.wrap_open_clip(tiny_clip())
+    wrapped.name = "demo"
+    error = RuntimeError("CUDA error: unspecified launch failure")
+    monkeypatch.setattr(loading, "_copied", partial(raising, error))
+    assert copy_to_cpu(own).spec.source == str(folder)
+    rmtree(folder)
+    for model in (own, wrapped):
+        with pytest.raises(RuntimeError) as raised:
+            copy_to_cpu(model)
+        assert raised.value is error
+
+
+def raising(error, _):
+    raise error
 
 
 def test_what_fails_on_a_cpu_is_an_error(short_of_memory):

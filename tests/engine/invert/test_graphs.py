@@ -5,8 +5,10 @@ they work on, and does them again: a number that was known to Python when they w
 what it was, as on a GPU. No speed is measured.
 """
 
+import gc
 import threading
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -75,7 +77,7 @@ class Graph:
         if word in self.errors:
             raise self.errors[word]
 
-    def warm_up(self, work):
+    def aside(self, work):
         work()
 
     def record(self, work):
@@ -97,6 +99,7 @@ def said(monkeypatch):
     monkeypatch.setattr(graphs, "CudaGraph", Graph)
     monkeypatch.setattr(graphs, "_tried", set())
     monkeypatch.setattr(graphs.GRAPHS, "works", True)
+    monkeypatch.setattr(graphs, "_SINCE", "2")
     return Graph.said
 
 
@@ -172,6 +175,39 @@ def test_many_masks_keep_a_gpu_busy_without(said, monkeypatch):
     said.clear()
     assert not made.invert(some(9), config).route.endswith("graph")
     assert not said
+
+
+def test_older_pytorch_goes_without_and_says_so(said, monkeypatch):
+    monkeypatch.setattr(graphs, "_SINCE", "99")
+    made, config = engine(), InversionConfig(steps=4)
+    assert made.invert(some(1), config).route == "direct, no graph before PyTorch 99"
+    assert made.invert(some(1), config.changed(steps=2)).route == "direct"
+    assert not said
+
+
+def addresses(thing, seen):
+    """Where the tensors lie that can be reached from an object of ours."""
+    if isinstance(thing, torch.Tensor):
+        return {thing.data_ptr()}
+    ours = type(thing).__module__.startswith("napari_maskinversion")
+    if id(thing) in seen or not (ours or isinstance(thing, (dict, list, tuple))):
+        return set()
+    seen[id(thing)] = thing
+    return set().union(*(addresses(part, seen) for part in gc.get_referents(thing)))
+
+
+@pytest.mark.parametrize("route", ["direct", "decomposed"])
+def test_what_a_graph_works_on_stays_where_it_is(route):
+    """The stand-in keeps what it works on; a GPU would write to memory that was given back."""
+    made, config = engine(), InversionConfig(steps=5, route=route)
+    made.invert(some(2), config)
+    (step,) = made._image.maps.graphs._kept.values()
+    before = addresses([step.exact, step.descent], {})
+    with graphs.GRAPHS.off():
+        made.invert(some(20), config)
+    made.explain(np.random.default_rng(0).normal(size=(64, made.image_embedding.size)))
+    assert list(made._image.maps.graphs._kept.values()) == [step]
+    assert addresses([step.exact, step.descent], {}) == before
 
 
 @pytest.mark.parametrize("memory", [0, 1])
@@ -317,7 +353,7 @@ def test_a_processor_has_no_graphs(monkeypatch):
 
 def test_recording_keeps_the_rules_of_cuda(monkeypatch):
     """On a stream of its own, which waits for the work before, and is waited for; closed always."""
-    said, error = [], RuntimeError("not permitted")
+    said, pools, error = [], [], RuntimeError("not permitted")
 
     class Stream:
         def __init__(self, device):
@@ -333,8 +369,12 @@ def test_recording_keeps_the_rules_of_cuda(monkeypatch):
             said.append("default stream")
 
     class Recording:
-        def capture_begin(self, capture_error_mode):
+        def capture_begin(self, pool, capture_error_mode):
             said.append(capture_error_mode)
+            pools.append(pool)
+
+        def pool(self):
+            return self
 
         def capture_end(self):
             said.append("end")
@@ -354,16 +394,21 @@ def test_recording_keeps_the_rules_of_cuda(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Default(device))
-    graphs._stream.cache_clear()
-    graph = graphs.CudaGraph("cuda:1")
-    graphs._stream.cache_clear()
+    monkeypatch.setattr(graphs, "_stream", cache(graphs._stream.__wrapped__))
+    monkeypatch.setattr(graphs, "_keeper", cache(graphs._keeper.__wrapped__))
+    monkeypatch.setattr(torch, "zeros", lambda *_, device: said.append("kept"))
+    graph, other = (graphs.CudaGraph("cuda:1") for _ in range(2))
     graph.record(lambda: said.append("work"))
     around = ["own waits", "own stream", "thread_local", "{}", "end", "default stream"]
-    assert said == [one.format("work") for one in around] + ["default waits"]
+    around.append("default waits")
+    assert said == [one.format(work) for work in ("kept", "work") for one in around]
     said.clear()
     with pytest.raises(RuntimeError) as raised:
-        graph.record(fails)
+        other.record(fails)
     assert raised.value is error
     assert said == [one for one in around if one != "{}"]
+    # What steps allocate lies in the memory of a graph that stays.
+    assert pools == [None, *[graphs._keeper("cuda:1")._graph] * 2]
+    said.clear()
     graph.repeat()
-    assert said[-1] == "replay"
+    assert said == ["own waits", "own stream", "replay", "default stream", "default waits"]

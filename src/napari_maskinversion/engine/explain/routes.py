@@ -153,6 +153,10 @@ class DecomposedRoute:
         self.num_queries, self.numbers = blocks.shape[0], blocks[:, 0].numel()
         self._workspace = Workspace()
 
+    def with_own_buffers(self) -> DecomposedRoute:
+        """Return a route of the same matrices for another map."""
+        return DecomposedRoute(self._blocks, self._dtype, fuses=self.fuses)
+
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
         embeddings = embeddings.to(self._blocks.dtype)

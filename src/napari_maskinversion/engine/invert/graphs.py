@@ -27,6 +27,7 @@ _MOST: Final = 1 << 24
 _FEWEST_STEPS: Final = 3  # the first one is other work, the second one warms up
 _EVERYTHING: Final = slice(None)
 _STATE: Final = ("embeddings", "gradient", "_mean", "_square", "maps", "loss")
+_SINCE: Final = "2.14"  # of PyTorch: before, a recording that failed left its allocator recording
 _LIKE: Final = 0.01  # largest relative difference of a recorded step: products may be others
 
 GRAPHS: Final = Trial(
@@ -54,31 +55,51 @@ class CudaGraph:
         """Return whether a device has graphs."""
         return device.type == "cuda" and torch.version.cuda is not None
 
-    def warm_up(self, work: Callable[[], None]) -> None:
-        """Do the work as it will be recorded: not on the default stream, which cannot record."""
+    def aside(self, work: Callable[[], object]) -> None:
+        """Do work after what was asked for before, on the stream of recording.
+
+        The default one cannot record.
+        """
         here = torch.cuda.current_stream(self._stream.device)
         self._stream.wait_stream(here)
-        with torch.cuda.stream(self._stream):
-            work()
-        here.wait_stream(self._stream)
+        try:
+            with torch.cuda.stream(self._stream):
+                work()
+        finally:
+            here.wait_stream(self._stream)
 
-    def record(self, work: Callable[[], None]) -> None:
+    def record(self, work: Callable[[], object]) -> None:
         """Record work, which is not done now."""
+        self._capture(work, _keeper(self._stream.device)._graph.pool())
+
+    def _capture(self, work: Callable[[], object], pool: Any = None) -> None:
 
         def recording() -> None:
             # `torch.cuda.graph` would also give back all memory that PyTorch keeps. Other threads
             # of the program may ask the driver for what this one must not.
-            self._graph.capture_begin(capture_error_mode="thread_local")
+            self._graph.capture_begin(pool, capture_error_mode="thread_local")
             try:
                 work()
             finally:
                 self._graph.capture_end()
 
-        self.warm_up(recording)
+        self.aside(recording)
 
     def repeat(self) -> None:
         """Do the recorded work again."""
-        self._graph.replay()
+        self.aside(self._graph.replay)
+
+
+@cache
+def _keeper(device: torch.device) -> CudaGraph:
+    """Return a graph that keeps the memory of what a step allocates, which all graphs share.
+
+    With memory of its own, each image's graph would leave some reserved. They repeat one after
+    another on one stream, and nothing that outlives a step lies there.
+    """
+    keeper = CudaGraph(device)
+    keeper._capture(lambda: torch.zeros(1, device=device))
+    return keeper
 
 
 class _Step:
@@ -113,7 +134,7 @@ class _Step:
         if graph is None:
             self._work()
             return
-        graph.warm_up(self._work)
+        graph.aside(self._work)
         try:
             self._graph = GRAPHS.attempt(lambda: self._recorded(graph))
         except (MemoryError, RuntimeError) as error:
@@ -155,9 +176,10 @@ class Graphs:
         count, steps = len(descent.maps), descent.config.steps
         fits = count <= exact.group_size and count * exact.numbers_of_p <= _MOST
         suits = GRAPHS.works and CudaGraph.suits(descent.maps.device)
-        if not (fits and suits and steps >= _FEWEST_STEPS):
+        pays = fits and suits and steps >= _FEWEST_STEPS
+        if not (pays and torch.__version__ >= _SINCE):
             descend(exact, descent)
-            return exact.route
+            return f"{exact.route}, no graph before PyTorch {_SINCE}" if pays else exact.route
         key, kept = (count, descent.config, exact.route), self._kept
         step = kept.pop(key, None)
         if step is None:

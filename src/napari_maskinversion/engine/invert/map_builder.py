@@ -121,19 +121,18 @@ class MapBuilder:
 
     def _decompose(self, layer: LayerConstants, precision: str) -> Route:
         key, kept = (layer, precision), self._decomposed
-        if key in kept:
-            return kept[key]
-        joint, hidden = len(layer.jacobian), layer.slope.shape[1]
-        rows = max(1, self._step_bytes // (joint * hidden * layer.slope.element_size()))
-        try:
-            route = decompose(layer, rows)
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-            # The direct route needs only a step's buffers.
-            return DirectRoute(layer)
-        kept[key] = route
-        return route
+        if key not in kept:
+            joint, hidden = len(layer.jacobian), layer.slope.shape[1]
+            rows = max(1, self._step_bytes // (joint * hidden * layer.slope.element_size()))
+            try:
+                kept[key] = decompose(layer, rows)
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                # The direct route needs only a step's buffers.
+                return DirectRoute(layer)
+        # A graph of an earlier call goes on working on the buffers of that call.
+        return kept[key].with_own_buffers()
 
     def _prepare(self, layer: LayerConstants, precision: str) -> _Prepared:
         """Return a layer in a precision, with the p of the image's embedding."""

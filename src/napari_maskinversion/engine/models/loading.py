@@ -107,7 +107,10 @@ def load_model(
             spec = replace(spec, **{fact: getattr(read, fact) for fact in facts})
     folder = weights.parent
     tokenizer = openclip.tokenizer_of(spec.name, config, (tokenizer_folder(folder), folder))
-    return _assemble(config, weights, spec, tokenizer, target)
+    model = _assemble(config, weights, spec, tokenizer, target)
+    path = own_model(name_or_path)
+    model.read_from = str(name_or_path) if path is None else path.absolute(), architecture
+    return model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -406,10 +409,11 @@ def copy_to_cpu(model: Backbone) -> Backbone:
     try:
         return _copied(model)
     except RuntimeError as error:
-        if not is_device_failure(error):
+        if model.read_from is None or not is_device_failure(error):
             raise
-        with suppress(MaskInversionError):  # of a model that has no file
-            return load_model(model.name, device="cpu")
+        place, architecture = model.read_from
+        with suppress(MaskInversionError):  # of a file that is gone
+            return load_model(place, architecture=architecture, device="cpu")
         raise
 
 
