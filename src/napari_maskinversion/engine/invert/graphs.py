@@ -2,9 +2,10 @@
 
 With few masks, a step is some hundred small kernels, and starting each takes longer than computing
 it. A graph starts all of them at once. It repeats work on the same memory: so what it was recorded
-with is kept for the next inversion like it, whose numbers are copied there. The rules of recording
-(https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs) hold in the loop anyway: nothing
-in it waits for the device, shapes are those of the first step, and each step is the same work.
+with is kept for the next inversion like it on the same image, whose numbers are copied there. The
+rules of recording (https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs) hold in the
+loop anyway: nothing in it waits for the device, shapes are those of the first step, and each step
+is the same work.
 """
 
 from __future__ import annotations
