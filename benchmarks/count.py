@@ -142,6 +142,7 @@ def count(
         "tower": tower,
         "resolution": resolution,
         "masks": masks,
+        "images": masks if own_images else 1,
         "precision": precision,
         "budget_gb": budget / 2**30,
         "route": builder.routes(config, masks, masks * (1 + 2 * config.steps))[0],
@@ -257,6 +258,8 @@ def main() -> None:
         rows,
         lambda row: f"{row['tower']}:{row['masks']}:{row['budget_gb']:g}:{row['precision']}",
     )
+    windows = [count(16, precision=precision, own_images=True) for precision in get_args(Precision)]
+    keep_table(windows, lambda row: f"{row['tower']}:{row['images']} windows:{row['precision']}")
     others = [row for tower in OTHERS for row in count_other(tower)]
     keep_table(others, lambda row: f"{row['tower']}:{row['map']}")
 

@@ -21,6 +21,7 @@ import torch
 from PIL import Image
 
 from napari_maskinversion import label_regions, load_model, wrap_open_clip
+from napari_maskinversion.engine.compute.devices import processor
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline import window_runner
 
@@ -90,9 +91,11 @@ def main() -> None:
     for part in chosen.models:
         name, _, regions = part.partition(":")
         row = measured(name, chosen.device, int(regions), chosen.rounds)
+        # `ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2` before the command: as on others.
+        row["processor"], kind = processor(), torch.backends.cpu.get_cpu_capability()
         row["kernels_per_step"] = {n: kernels(n) for n in (2, 16, 32)}
         print(row, flush=True)
-        measuring.keep(out, f"{name}:{chosen.device}", row)
+        measuring.keep(out, f"{name}:{chosen.device}:{kind}", row)
 
 
 if __name__ == "__main__":

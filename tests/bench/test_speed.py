@@ -44,6 +44,25 @@ def test_each_kind_of_row_is_measured_printed_and_kept(bench: Bench, tmp_path: P
     assert bench("show", file)[1] == out
 
 
+def test_on_a_gpu_some_rows_are_measured_without_graphs_and_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(speed.CudaGraph, "suits", lambda _: True)
+    off: list[tuple[bool, ...]] = []
+
+    def call(*_: Any) -> tuple[float, float, str]:
+        off.append(tuple(extra.works for extra in speed.EXTRAS.values()))
+        return 1.0, 0.5, "direct"
+
+    monkeypatch.setattr(speed, "_call", call)
+    rows = {name: row(print) for name, row in plan(masks=(1, 5, 9)).parts() if "without" in name}
+    extras = ("graphs", "kernels", "products")
+    assert [*rows] == [f"without/{e}/{n}/float32" for e in extras for n in (1, 9)]
+    assert rows["without/graphs/9/float32"]["without"] == "graphs"
+    assert {*off} == {tuple(e != name for e in extras) for name in extras}
+    assert all(extra.works for extra in speed.EXTRAS.values())
+
+
 def test_ctrl_c_leaves_what_is_measured(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

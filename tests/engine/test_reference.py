@@ -8,7 +8,8 @@ import torch
 from open_clip.transformer import QuickGELU, VisionTransformer
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.engine.explain.legrad import DirectRoute, LeGrad, MapLayer
+from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
+from napari_maskinversion.engine.explain.routes import DirectRoute
 from napari_maskinversion.engine.invert.dice import upsample_heatmap
 from napari_maskinversion.engine.models.towers import tower_of
 
@@ -64,11 +65,12 @@ def library(request, monkeypatch):
 
 @pytest.fixture
 def heads(request, monkeypatch):
-    legrad = "napari_maskinversion.engine.explain.legrad"
+    explain = "napari_maskinversion.engine.explain"
     if request.param != "all heads":
-        monkeypatch.setattr(f"{legrad}.rows_at_once", lambda _: 0)
+        for module in ("legrad", "routes"):
+            monkeypatch.setattr(f"{explain}.{module}.rows_at_once", lambda _: 0)
     if request.param == "few queries":
-        monkeypatch.setattr(f"{legrad}._CPU_NUMBERS", 50)
+        monkeypatch.setattr(f"{explain}.legrad._CPU_NUMBERS", 50)
 
 
 @pytest.mark.usefixtures("library", "heads")

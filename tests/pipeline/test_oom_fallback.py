@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from shutil import copytree, rmtree
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,10 @@ from napari_maskinversion.base.oom_fallback import is_out_of_memory
 from napari_maskinversion.base.progress import listening, telling
 from napari_maskinversion.engine.compute import devices, matmul
 from napari_maskinversion.engine.invert import inverter as predictor
+from napari_maskinversion.engine.models import loading
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.loading import copy_to_cpu, load_where_it_fits
+from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.engine.models.towers.openclip_vit import ClassTokenTower
 from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
@@ -151,6 +154,54 @@ def test_the_cpu_goes_on_in_float32_where_it_lacks_the_precision(short_of_memory
     _, _, results = follow(PretendGpu(), picture(), regions(3), WORDS, config)
     assert {region.window.device for region in results.regions} == {"cpu"}
     assert {region.window.route for region in results.regions} == {"direct"}
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["answers", "answers no more"])
+def test_the_cpu_goes_on_where_a_driver_fails(short_of_memory, undisturbed, monkeypatch, dead):
+    error = "CUDA error: unspecified launch failure\nCompile with TORCH_USE_CUDA_DSA"
+    fails = [False, False, True]  # in the third chunk
+    short_of_memory(
+        lambda *_: bool(fails) and fails.pop(0), lambda _: torch.AcceleratorError(error)
+    )
+
+    def unanswered(model):
+        raise RuntimeError(error)
+
+    if dead:
+        monkeypatch.setattr(loading, "_copied", unanswered)
+    notes, _, results = follow(PretendGpu(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
+    said = "cuda:0 failed (CUDA error: unspecified launch failure): going on on the CPU"
+    assert notes == [said]
+    places = [region.window.device for region in results.regions]
+    assert places == ["cuda:0"] * 4 + ["cpu"] * 5
+    assert results.ids == undisturbed.ids
+    np.testing.assert_allclose(results.embeddings, undisturbed.embeddings, atol=1e-5)
+
+
+def test_a_device_that_answers_no_more_has_its_weights_read_from_where_they_were(
+    monkeypatch, tmp_path
+):
+    folder = copytree(bundled_folder(), tmp_path / "demo")  # a user's, named as one of ours
+    own, wrapped = loading.load_model(folder, device="cpu"), loading.wrap_open_clip(tiny_clip())
+    wrapped.name = "demo"
+    error = RuntimeError("CUDA error: unspecified launch failure")
+    monkeypatch.setattr(loading, "_copied", partial(raising, error))
+    assert copy_to_cpu(own).spec.source == str(folder)
+    rmtree(folder)
+    for model in (own, wrapped):
+        with pytest.raises(RuntimeError) as raised:
+            copy_to_cpu(model)
+        assert raised.value is error
+
+
+def raising(error, _):
+    raise error
+
+
+def test_what_fails_on_a_cpu_is_an_error(short_of_memory):
+    short_of_memory(lambda *_: True, lambda _: RuntimeError("CUDA error: unknown"))
+    with pytest.raises(RuntimeError, match="unknown"):
+        follow(demo_model(), picture(), regions(2), WORDS, QUICK)
 
 
 def test_then_the_cpu_takes_over_with_the_whole_input(short_of_memory, undisturbed):

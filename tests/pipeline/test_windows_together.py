@@ -16,6 +16,7 @@ from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import window_runner
+from napari_maskinversion.pipeline.live import LiveRun
 from napari_maskinversion.pipeline.progress import Progress, RegionChunk
 from napari_maskinversion.pipeline.run import PlaneTask, run_planes
 from napari_maskinversion.results.settings import RunSettings
@@ -78,6 +79,16 @@ def test_rows_records_and_progress_are_those_of_one_window_after_the_other(batch
     shares = [item.fraction for item in said]
     assert shares == sorted(shares)
     assert shares[-1] == 1
+
+
+def test_the_first_of_live_runs_takes_many_windows_together_and_few_stay_encoded(batches):
+    live = LiveRun(demo_model(), RunSettings.of(InversionConfig(steps=1)))
+    first = live.update([task()], WORDS)
+    assert (batches, len(live._encoded)) == ([5], 0)
+    moved = [replace(one, bbox=tuple(side + 1 for side in one.bbox)) for one in task().regions[:1]]
+    again = Regions((1000, 1000), [*moved, *task().regions[1:]])
+    live.update([replace(task(), regions=again)], WORDS)
+    assert (batches, len(live._encoded), live.inverted) == ([5], 1, len(first) + 1)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 """Retry work that does not fit the memory: with less at once, a smaller input, or on the CPU.
 
-Whoever runs such work lists its attempts; `OomFallback` goes through them. Imports torch only when
-memory has run out.
+Work on a GPU whose driver fails goes on on the CPU. Whoever runs such work lists its attempts;
+`OomFallback` goes through them. Imports torch only when memory has run out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -14,6 +15,7 @@ from .errors import NotEnoughMemoryError
 
 Result = TypeVar("Result")
 
+_FAILED: Final = ("cuda error", "cuda driver error", "cudnn error", "mps backend")
 _OUT_OF_MEMORY: Final = ("out of memory", "can't allocate memory", "alloc_failed")
 
 
@@ -38,6 +40,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(words in message for words in _OUT_OF_MEMORY)
 
 
+def is_device_failure(error: BaseException) -> bool:
+    """Return whether an exception means that a GPU or its driver has failed."""
+    import torch
+
+    failed = str(error).lower().startswith(_FAILED) and isinstance(error, RuntimeError)
+    return isinstance(error, torch.AcceleratorError) or failed
+
+
 def then_on_cpu(attempts: Sequence[Attempt], note: str) -> list[Attempt]:
     """Add the same attempts on the CPU, the first with this note, unless they run there already."""
     if attempts[0].device == "cpu":
@@ -56,7 +66,7 @@ class OomFallback:
     def __init__(
         self, attempts: Sequence[Attempt], failure: str, *, also: tuple[type[Exception], ...] = ()
     ) -> None:
-        self._attempts, self._failure, self._also = attempts, failure, also
+        self._attempts, self._failure, self._also = list(attempts), failure, also
         self._errors: tuple[type[Exception], ...] = (MemoryError, RuntimeError, *also)
         self._place = 0
 
@@ -90,9 +100,15 @@ class OomFallback:
 
     def _next(self, error: Exception, items: int | None) -> Attempt:
         """Go to the next attempt that asks for less and return the one that failed."""
-        if not isinstance(error, self._also) and not is_out_of_memory(error):
-            raise error
         before = self.now
+        if not isinstance(error, self._also) and not is_out_of_memory(error):
+            devices = [attempt.device for attempt in self._attempts]
+            if before.device == "cpu" or "cpu" not in devices or not is_device_failure(error):
+                raise error
+            what, self._place = str(error).partition("\n")[0], devices.index("cpu")
+            note = f"{before.device} failed ({what}): going on on the CPU"
+            self._attempts[self._place] = replace(self.now, note=note)
+            return before
         tried = before.at_once if items is None else min(items, before.at_once)
         for place, attempt in enumerate(self._attempts):
             smaller = (attempt.resolution, attempt.device) != (before.resolution, before.device)
@@ -109,4 +125,5 @@ def _free(attempt: Attempt) -> None:
 
     kind = torch.device(attempt.device).type
     if kind != "cpu":
-        getattr(torch, kind).empty_cache()
+        with suppress(RuntimeError):  # of a driver that has failed
+            getattr(torch, kind).empty_cache()

@@ -31,7 +31,7 @@ class EncodedWindows:
     """Recently used windows of one image, model and method."""
 
     def __init__(self, most: int = 4) -> None:
-        self._most = most
+        self.most = most
         self._kept: OrderedDict[Hashable, Encoded] = OrderedDict()
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class EncodedWindows:
 
     def inverter(self, model: Backbone, make: Callable[..., RegionEmbedder]) -> RegionEmbedder:
         """Create an inverter for one more window, with its share of the memory."""
-        return make(model, memory_mb=_MEMORY_MB // self._most)
+        return make(model, memory_mb=_MEMORY_MB // self.most)
 
     def get(self, key: Hashable) -> Encoded | None:
         """Return a kept window, or None."""
@@ -50,7 +50,7 @@ class EncodedWindows:
     def put(self, key: Hashable, encoded: Encoded) -> None:
         """Keep a window and drop the least recently used one."""
         self._kept[key] = encoded
-        while len(self._kept) > self._most:
+        while len(self._kept) > self.most:
             self._kept.popitem(last=False)
 
     def clear(self) -> None:

@@ -127,15 +127,17 @@ def run_images(
     model.input_size(1, 1, side, settings.keep_aspect)
     if method.uses_inversion:
         model.check_attention(side)
+    windows = _windows(model, images, settings, side)
     runner = WindowRunner(
         model,
         config,
-        _windows(model, images, settings, side),
+        windows,
         at_once=settings.at_once(str(model.device)),
         resolution=side,
         keep_aspect=settings.keep_aspect,
         make=inverter_maker(method, config, resolution),
-        encoded=encoded,
+        # More windows than it keeps go together instead.
+        encoded=encoded if encoded is None or len(windows) <= encoded.most else None,
     )
     runs = [_Run(model, image, settings) for image in images]
     with runner:

@@ -12,7 +12,8 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.engine.explain.legrad import DirectRoute, LeGrad, MapLayer, decompose
+from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
+from napari_maskinversion.engine.explain.routes import DirectRoute, decompose
 from napari_maskinversion.engine.invert import loop as inversion
 from napari_maskinversion.engine.invert.dice import MaskTargets
 from napari_maskinversion.engine.invert.loop import Descent, descend

@@ -11,7 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.engine.explain.legrad import DirectRoute, LeGrad, MapLayer
+from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
+from napari_maskinversion.engine.explain.routes import DirectRoute
 from napari_maskinversion.engine.invert import fast, map_builder
 from napari_maskinversion.engine.invert.dice import MaskTargets
 from napari_maskinversion.engine.invert.loop import Descent, StepState, descend

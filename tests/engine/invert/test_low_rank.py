@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from napari_maskinversion.engine.explain.legrad import DirectRoute
+from napari_maskinversion.engine.explain.routes import DirectRoute
 from napari_maskinversion.engine.invert.low_rank import _strongest, compress
 from tests.engine.encode.test_image_encoding import LACKING, OnDevice
 from tests.engine.towers import image, inverter

@@ -7,7 +7,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from napari_maskinversion.engine.encode.image_encoding import BlockWeights, LayerConstants
-from napari_maskinversion.engine.explain.legrad import DirectRoute, LeGrad, MapLayer
+from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
+from napari_maskinversion.engine.explain.routes import DirectRoute
 
 MB = 2**20
 # ViT-B/16 at 448 px.

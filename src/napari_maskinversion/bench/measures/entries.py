@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -88,17 +89,12 @@ def maps(inversion: InversionConfig, layers: int) -> list[Entry]:
 
 def masks(rows: Sequence[Entry]) -> list[Entry]:
     """Return each row with every change of masks that needs no other model."""
-    return [
-        replace(
-            row,
-            key=f"{row.key}/{change}",
-            title=change if len(rows) == 1 else f"{row.title}, {change}",
-            masks=change,
-        )
-        for row in rows
-        for change in get_args(MaskChange)
-        if change != SAM
-    ]
+    listed = []
+    for row, change in product(rows, get_args(MaskChange)):
+        if change != SAM:
+            title = change if len(rows) == 1 else f"{row.title}, {change}"
+            listed.append(replace(row, key=f"{row.key}/{change}", title=title, masks=change))
+    return listed
 
 
 def changed(
@@ -136,11 +132,6 @@ def _by_sam(regions: Regions, image: NDArray[Any], segmenter: Segmenter) -> Regi
         for region in regions
         for y0, x0, y1, x1 in [region.bbox]
     ]
-    segmented = segmenter.segment(ArrayPlane(image), prompts)
-    return Regions(
-        regions.shape,
-        [
-            one.region() or _changed(region, "box", regions.shape)
-            for one, region in zip(segmented, regions, strict=True)
-        ],
-    )
+    pairs = zip(segmenter.segment(ArrayPlane(image), prompts), regions, strict=True)
+    drawn = [one.region() or _changed(region, "box", regions.shape) for one, region in pairs]
+    return Regions(regions.shape, drawn)

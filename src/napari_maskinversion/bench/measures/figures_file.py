@@ -109,7 +109,9 @@ class FiguresFile:
         if file is not None:
             self._lock = hold(file)
             if file.exists() and not overwrite:
-                self.parts = _parts_of(file, kind, settings)
+                kept = read_figures(file)
+                _check(file, kept["kind"], kept.get("format"), kept["settings"], kind, settings)
+                self.parts = kept["parts"]
         self.page = figures_page(kind, settings, self.parts)
 
     def part(self, name: str, measure: Callable[[], Figures]) -> Figures:
@@ -136,13 +138,6 @@ class FiguresFile:
             tell(0.0)
             self.part(name, lambda make=make, tell=tell: make(tell))  # type: ignore[misc]
         report("done", 1.0)
-
-
-def _parts_of(file: Path, kind: str, settings: Figures) -> dict[str, Figures]:
-    page = read_figures(file)
-    _check(file, page["kind"], page.get("format"), page["settings"], kind, settings)
-    parts: dict[str, Figures] = page["parts"]
-    return parts
 
 
 def check_kind(file: Path, kept: str, wanted: str) -> None:

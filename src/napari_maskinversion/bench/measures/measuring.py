@@ -226,12 +226,8 @@ class Measuring:
                 records = [(key, self.store.records[model, entry.key, key]) for key in keys]
                 part |= figures(records, len(dataset.classes))
         first = next(part for part in parts.values() if "lacks" not in part)
-        settings = {
-            **plan.settings(dataset),
-            "context": plan.shown_context(dataset),
-            "models": list(plan.models),
-            "fingerprints": self.fingerprints,
-        }
+        settings = plan.settings(dataset) | {"context": plan.shown_context(dataset)}
+        settings |= {"models": list(plan.models), "fingerprints": self.fingerprints}
         totals = {name: first[name] for name in ("images", "regions", "small")}
         page = figures_page(kind, settings, parts) | {"date": now()}
         return page | totals | {"skipped": self.skipped}

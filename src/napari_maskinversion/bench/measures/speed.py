@@ -23,6 +23,9 @@ from ...base.regions import Region, Regions
 from ...batch.image_task import ImageTask
 from ...batch.together import RunTasks
 from ...engine.compute.matmul import has_precision
+from ...engine.compute.trial import Trial
+from ...engine.explain.fused import KERNELS, PRODUCTS
+from ...engine.invert.graphs import GRAPHS, CudaGraph
 from ...engine.invert.inverter import MaskInverter
 from ...engine.models.backbone import Backbone
 from ...engine.models.loading import load_model, wrap_open_clip
@@ -40,6 +43,8 @@ REPEATS: Final = 5
 FEW: Final = 10  # regions or images of a first timing
 PLANE: Final = (3072, 4096)  # pixels of the large image
 WORDS: Final = tuple(f"{word} {i}" for i in range(8) for word in ("house", "road", "tree", "water"))
+# What a GPU may compute with; some rows are measured without each. Products are float32's alone.
+EXTRAS: Final = {"graphs": GRAPHS, "kernels": KERNELS, "products": PRODUCTS}
 SHAPE: Final = ("image_size", "layers", "width", "head_width", "patch_size")
 TEXT: Final = {"context_length": 8, "vocab_size": 64, "width": 32, "heads": 2, "layers": 1}
 
@@ -63,10 +68,16 @@ class SpeedPlan:
         models = dict.fromkeys((self.architecture, DEMO))
         large = [*product(models, [name for name in names if name in ("float32", "bfloat16")])]
         whole = [*product(self.masks, names)]
-        share = 60 * self.minutes / (len(whole) + 2 * len(large))  # seconds of a row
+        without: list[tuple[str, int, str]] = []
+        if CudaGraph.suits(torch.device(self.device)):
+            ends = dict.fromkeys((min(self.masks), max(self.masks)))
+            rows_of = product(EXTRAS, ends, [name for name in names if name != "tf32"])
+            without = [row for row in rows_of if row[0] != "products" or row[2] == "float32"]
+        share = 60 * self.minutes / (len(whole) + len(without) + 2 * len(large))  # s of a row
         rows: list[tuple[str, Callable[..., Figures], Any]]
         rows = [("agreement", self._agreement, row) for row in product(names, ROUTES)]
         rows += [("whole", partial(self._whole, share), row) for row in whole]
+        rows += [("without", partial(self._without, share), row) for row in without]
         rows += [("large", partial(self._large, share), row) for row in large]
         rows += [("batch", partial(self._batch, share), row) for row in large]
         for table, measure, row in rows:
@@ -100,6 +111,12 @@ class SpeedPlan:
         if "cuda" in self.device:
             row["gib"] = torch.cuda.max_memory_allocated(self.device) / 2**30
         return row | {"calls": len(times)}
+
+    def _without(self, share: float, extra: str, count: int, precision: str, tell: Tell) -> Figures:
+        """Time the same calls without graphs, or without kernels, to see what they bring."""
+        trial: Trial = EXTRAS[extra]
+        with trial.off():
+            return {"without": extra} | self._whole(share, count, precision, tell)
 
     def _large(self, share: float, name: str, precision: str, _: Tell) -> Figures:
         """Time regions of a large image, in automatic windows."""

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..encode.attention import AttentionLayer, AutogradRoute
 from ..encode.image_encoding import ImageEncoding, LayerConstants
-from .legrad import DirectRoute
+from .routes import DirectRoute
 
 
 class _CheferCam:

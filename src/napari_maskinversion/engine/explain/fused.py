@@ -1,29 +1,27 @@
-"""Whether LeGrad is computed by the kernels of `kernels`, and what follows if they fail."""
+"""Whether the kernels of `kernels` compute LeGrad, and what follows if they fail."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
-from ...base.oom_fallback import is_out_of_memory
 from ..compute.devices import lacks_for_kernels
-
-Result = TypeVar("Result")
+from ..compute.trial import Trial
 
 _DTYPES: Final = (torch.float32, torch.bfloat16, torch.float16)
 _HEAD_WIDTHS: Final = (16, 128)
-_failed = False  # in this process
-
-
-def works() -> bool:
-    """Return whether no kernel has failed yet."""
-    return not _failed
+KERNELS: Final = Trial(
+    "The fused kernels of maps",
+    "maps are computed without them until the program ends, which takes up to twice the time",
+)
+PRODUCTS: Final = Trial(
+    "The fused kernels of products", "products are computed without them until the program ends"
+)
 
 
 def kernels() -> Any:
@@ -33,31 +31,61 @@ def kernels() -> Any:
 
 def usable(values: Tensor) -> bool:
     """Return whether the kernels can be used with values (..., n, w); the first call tries."""
-    if _failed or type(values) not in (Tensor, nn.Parameter) or values.dtype not in _DTYPES:
+    if not KERNELS.works or type(values) not in (Tensor, nn.Parameter):
         return False
     narrowest, widest = _HEAD_WIDTHS
-    fits = narrowest <= values.shape[-1] <= widest and not lacks_for_kernels(values.device)
-    return fits and attempt(lambda: _tried(values.device, values.dtype, values.shape[-1])) is True
+    fits = narrowest <= values.shape[-1] <= widest and values.dtype in _DTYPES
+    if not fits or lacks_for_kernels(values.device):
+        return False
+    return KERNELS.attempt(lambda: _tried(values.device, values.dtype, values.shape[-1])) is True
 
 
-def attempt(work: Callable[[], Result]) -> Result | None:
-    """Return what work with the kernels returns; None once they have failed, which is said once."""
-    global _failed
-    if _failed:
-        return None
-    try:
-        return work()
-    except Exception as error:  # of Triton, the compilers that it calls, or the driver
-        if is_out_of_memory(error):
-            raise
-        _failed = True
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        warnings.warn(
-            f"The fused kernels of maps failed on this GPU ({what}); maps are computed without "
-            "them until the program ends, which takes up to twice the time.",
-            stacklevel=2,
-        )
-        return None
+def multiplies(slope: Tensor) -> bool:
+    """Return whether the kernels can be used for products with slopes; the first call tries.
+
+    Those of float32 alone: others are as fast without.
+    """
+    if not PRODUCTS.works or type(slope) is not Tensor or slope.dtype != torch.float32:
+        return False
+    if lacks_for_kernels(slope.device) or torch.backends.cuda.matmul.fp32_precision == "tf32":
+        return False
+    return PRODUCTS.attempt(lambda: _tried_products(slope.device)) is True
+
+
+def scaled_product(factors: Tensor, rows: Tensor, matrix: Tensor, out: Tensor) -> bool:
+    """Write ``(factors[:, None] * rows) @ matrix`` by a kernel; return whether that worked."""
+
+    def work() -> bool:
+        kernels().scaled_product(factors, rows, matrix, out)
+        return True
+
+    return PRODUCTS.attempt(work) is True
+
+
+def folded_product(rows: Tensor, matrix: Tensor, factors: Tensor) -> Tensor | None:
+    """Return the sums over rows of ``rows @ matrix.T * factors``; None if no kernel works."""
+    sums: Tensor | None = PRODUCTS.attempt(lambda: kernels().folded_product(rows, matrix, factors))
+    return sums
+
+
+@cache
+def _tried_products(device: torch.device) -> bool:
+    """Compile the kernels of products and compare them with plain ones, on few numbers."""
+    random = torch.Generator().manual_seed(0)
+    factors, slope, matrix, gradient = (
+        torch.randn(*shape, generator=random).to(device)
+        for shape in ((2, 130), (70, 130), (130, 66), (2, 70, 66))
+    )
+    out = torch.empty_like(gradient)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Triton's about its own defaults
+        kernels().scaled_product(factors, slope, matrix, out)
+        sums = kernels().folded_product(gradient, matrix, slope)
+    expected = (factors[:, None] * slope) @ matrix, (gradient @ matrix.T * slope).sum(1)
+    for actual, wanted in zip((out, sums), expected, strict=True):
+        if not (actual - wanted).norm() < 1e-4 * wanted.norm():
+            raise ArithmeticError("the kernels and plain products disagree")
+    return True
 
 
 @cache

@@ -1,8 +1,10 @@
-"""LeGrad's map and its vector-Jacobian product on NVIDIA GPUs, as two Triton kernels.
+"""LeGrad's map and its vector-Jacobian product on NVIDIA GPUs, as three Triton kernels.
 
 As in flash attention (arXiv 2205.14135), a block of the attention gradients is computed from p and
-the values, used and dropped; nothing of shape (heads, masks, queries, tokens) is ever written. Each
-number is written by one program, which adds up in a fixed order: the same call gives the same bits.
+the values, used and dropped; nothing of shape (heads, masks, queries, tokens) is ever written. One
+more computes p from the weights, and the way back, without writing (masks, tokens, hidden units).
+Each number is written by one program, which adds up in a fixed order: the same call gives the same
+bits.
 
 Triton is no dependency: it comes with PyTorch's builds for CUDA. `fused` imports this module.
 """
@@ -33,6 +35,8 @@ _VJP: Final = {
     (True, False): (64, 64, 8, 2),
     (True, True): (32, 32, 4, 2),
 }
+# Rows, columns and terms of a block, warps and stages, of the products of float32.
+_PRODUCTS: Final = (64, 128, 32, 4, 3)
 
 
 @triton.jit(do_not_specialize=["images", "queries", "tokens"])
@@ -129,6 +133,61 @@ def _vjp_kernel(
     )
 
 
+@triton.jit(do_not_specialize=["rows"])
+def _product_kernel(
+    rows_start,
+    matrix_start,
+    factors_start,
+    out_start,
+    rows,
+    folded: tl.constexpr,
+    own: tl.constexpr,
+    terms: tl.constexpr,
+    columns: tl.constexpr,
+    term_step: tl.constexpr,
+    column_step: tl.constexpr,
+    precision: tl.constexpr,
+    row_block: tl.constexpr,
+    column_block: tl.constexpr,
+    term_block: tl.constexpr,
+):
+    """Multiply some rows of a group by some columns of the matrix.
+
+    The terms of the rows have factors, or the products have, and are summed over rows (folded).
+    """
+    column = tl.program_id(0) * column_block + tl.arange(0, column_block)
+    blocks = (rows + row_block - 1) // row_block
+    group = (tl.program_id(1) // blocks).to(tl.int64)
+    row = (tl.program_id(1) % blocks) * row_block + tl.arange(0, row_block)
+    rows_start += group * rows * terms if own or folded else 0
+    product = tl.full((row_block, column_block), 0.0, tl.float32)
+    for first in range(0, terms, term_block):
+        term = first + tl.arange(0, term_block)
+        part = tl.load(
+            rows_start + row[:, None].to(tl.int64) * terms + term[None, :],
+            mask=(row[:, None] < rows) & (term[None, :] < terms),
+            other=0.0,
+        )
+        if not folded:
+            factors = tl.load(factors_start + group * terms + term, mask=term < terms, other=0.0)
+            part *= factors[None, :]
+        matrix = tl.load(
+            matrix_start + term[:, None] * term_step + column[None, :] * column_step,
+            mask=(term[:, None] < terms) & (column[None, :] < columns),
+            other=0.0,
+        )
+        product += tl.dot(part, matrix, input_precision=precision)
+    place = row[:, None].to(tl.int64) * columns + column[None, :]
+    inside = (row[:, None] < rows) & (column[None, :] < columns)
+    if folded:
+        factors_start += group * rows * columns if own else 0
+        product *= tl.load(factors_start + place, mask=inside, other=0.0)
+        out_start += tl.program_id(1).to(tl.int64) * columns
+        tl.store(out_start + column, tl.sum(product, axis=0), mask=column < columns)
+    else:
+        tl.store(out_start + group * rows * columns + place, product, mask=inside)
+
+
 def positive_sums(p: Tensor, values: Tensor, image: Tensor | None = None) -> Tensor:
     """Return the sums (M, n), float32, of the positive ``<p_i, v_j>`` over heads and queries.
 
@@ -180,3 +239,44 @@ def _settings(table: dict[tuple[bool, bool], tuple[int, int, int, int]], v: Tens
         "num_warps": warps,
         "num_stages": stages,
     }
+
+
+def scaled_product(factors: Tensor, rows: Tensor, matrix: Tensor, out: Tensor) -> None:
+    """Write ``(factors[:, None] * rows) @ matrix`` to ``out`` (A, B, n), in float32.
+
+    factors (A, m), rows (B, m) or (A, B, m), matrix (m, n); all but the matrix are contiguous.
+    """
+    settings, grid = _of_product(matrix, out.shape, own=rows.ndim == 3, folded=False)
+    with torch.cuda.device_of(out):
+        _product_kernel[grid](rows, matrix, factors, out, out.shape[1], **settings)
+
+
+def folded_product(rows: Tensor, matrix: Tensor, factors: Tensor) -> Tensor:
+    """Return the sums (A, m) over B of ``rows @ matrix.T * factors``, in float32.
+
+    rows (A, B, n), matrix (m, n), factors (B, m) or (A, B, m); all but the matrix are contiguous.
+    """
+    settings, grid = _of_product(matrix.T, rows.shape, own=factors.ndim == 3, folded=True)
+    sums = rows.new_empty(grid[1], len(matrix))
+    with torch.cuda.device_of(rows):
+        _product_kernel[grid](rows, matrix, factors, sums, rows.shape[1], **settings)
+    return sums.view(len(rows), -1, len(matrix)).sum(1)
+
+
+def _of_product(matrix: Tensor, shape: tuple[int, ...], **kind: bool) -> tuple[Any, Any]:
+    """Return the settings of a product of groups of rows, and its blocks of columns and rows."""
+    rows, columns, terms, warps, stages = _PRODUCTS
+    settings = {
+        "terms": matrix.shape[0],
+        "columns": matrix.shape[1],
+        "term_step": matrix.stride(0),
+        "column_step": matrix.stride(1),
+        "precision": "tf32x3",
+        "row_block": rows,
+        "column_block": columns,
+        "term_block": terms,
+        "num_warps": warps,
+        "num_stages": stages,
+    }
+    blocks = triton.cdiv(matrix.shape[1], columns), shape[0] * triton.cdiv(shape[1], rows)
+    return settings | kind, blocks

@@ -10,24 +10,19 @@ and steps share.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import torch
 from torch import Tensor
 
-from ...base.progress import MAPS, tick
 from ..compute.matmul import LARGE, goes_to_onednn, multiply, positive, rectified
 from ..encode.attention import ProjectionRoute
-from ..encode.image_encoding import ImageEncoding, LayerConstants
+from ..encode.image_encoding import ImageEncoding
 from . import fused
+from .routes import Workspace, rows_at_once, slices
 
-# Rows of a product whose operands fit a processor's cache; GPUs are faster with many more.
-_CPU_ROWS = 1024
-# Numbers that a batch of products writes before they are copied to the output.
-_CPU_BATCH_NUMBERS = 1 << 21
 # Most attention gradients of one mask to compute at once on a CPU; of several masks half as many,
 # which is fastest.
 _CPU_NUMBERS = 1 << 20
@@ -36,199 +31,6 @@ _CPU_QUERIES = 1 << 14
 # Heads, masks and queries whose attention gradients are computed at once.
 _Block = tuple[slice, slice, slice]
 _EVERYTHING: _Block = (slice(None),) * 3
-
-
-def rows_at_once(device: torch.device) -> int:
-    """Return how many rows of a product to compute before using them."""
-    return _CPU_ROWS if device.type == "cpu" else 1 << 16
-
-
-def slices(count: int, size: int) -> list[slice]:
-    """Return slices of at most ``size`` that cover ``count``."""
-    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-class Workspace:
-    """Buffers for a map and its gradient; several maps can share them, one at a time."""
-
-    def __init__(self) -> None:
-        self._pieces: dict[Hashable, Tensor] = {}
-
-    def piece(self, key: Hashable, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """Return an uninitialised buffer; it overwrites the last one of this key."""
-        size = math.prod(shape)
-        buffer = self._pieces.get(key)
-        if buffer is None or buffer.shape[0] < size:
-            # The old one must be gone before the allocation.
-            buffer = None
-            self._pieces.pop(key, None)
-            buffer = self._pieces[key] = like.new_empty(size)
-        return buffer[:size].view(shape)
-
-
-class DirectRoute:
-    """p computed from the layer's weights.
-
-    Shapes: shift (q, d).
-    """
-
-    name = "direct"
-
-    def __init__(self, constants: LayerConstants, shift: Tensor | None = None) -> None:
-        self._c = constants
-        self._shift = shift
-        self._several = constants.offset.ndim == 3  # each embedding has an image of its own
-        self.num_queries, (rows, hidden) = constants.offset.shape[-2], constants.slope.shape[-2:]
-        # Hidden units and another p.
-        self.numbers = rows * hidden + constants.offset.shape[-1] * self.num_queries
-        self._block = max(1, 2 * rows_at_once(constants.slope.device) // rows)
-        self._workspace = Workspace()
-
-    def project(self, embeddings: Tensor, out: Tensor) -> None:
-        """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
-        weights = self._c.weights
-        for start in range(0, embeddings.shape[0], self._block):
-            part = slice(start, start + self._block)
-            c, p = self._c.of(part) if self._several else self._c, out[part]
-            u = _times(embeddings[part], c.jacobian)
-            hidden = u @ weights.down
-            # `to` makes no copy unless the constants are stored in half precision.
-            factors = hidden.to(c.slope.dtype)
-            # Each mask's factor scales the rows, so all masks share one product.
-            out_hidden = self._piece("hidden", u.shape[0], *c.slope.shape[-2:])
-            bent = torch.mul(c.slope, factors[:, None], out=out_hidden)
-            rows = p if c.coefficients is None else self._low_rank_rows(p)
-            weights.by_mixed.multiply(bent.flatten(0, 1), rows.flatten(0, 1))
-            if c.coefficients is not None:
-                torch.bmm(c.coefficients.expand(u.shape[0], -1, -1), rows, out=p)
-            along = _times(hidden, c.bend.mT)
-            p.addcmul_(along.to(p.dtype)[:, :, None], c.offset, value=-1)
-            p += (u @ weights.out).to(p.dtype)[:, None]
-            if self._shift is not None:
-                p += self._shift
-
-    def vjp(self, grad: Tensor) -> Tensor:
-        """Return the gradient (M, e) of the embeddings from that of p (M, q, d)."""
-        weights, dtype = self._c.weights, self._c.jacobian.dtype
-        gradient = self._c.jacobian.new_empty(grad.shape[0], self._c.jacobian.shape[-2])
-        for start in range(0, grad.shape[0], self._block):
-            masks = slice(start, start + self._block)
-            c, part = self._c.of(masks) if self._several else self._c, grad[masks]
-            rows = part
-            if c.coefficients is not None:
-                rows = self._low_rank_rows(part)
-                torch.bmm(c.coefficients.T.expand(part.shape[0], -1, -1), part, out=rows)
-            bent = self._piece("hidden", part.shape[0], *c.slope.shape[-2:])
-            weights.by_mixed_t.multiply(rows.flatten(0, 1), bent.flatten(0, 1))
-            hidden = bent.mul_(c.slope).sum(1, dtype=dtype)
-            product = torch.mul(part, c.offset, out=self._piece("product", *part.shape))
-            along = product.sum(-1, dtype=dtype)
-            if self._several:
-                hidden -= _times(along, c.bend)
-            else:
-                hidden.addmm_(along, c.bend, alpha=-1)
-            u = part.sum(1, dtype=dtype) @ weights.out.T + hidden @ weights.down.T
-            if self._several:
-                gradient[masks] = _times(u, c.jacobian.mT)
-            else:
-                torch.mm(u, c.jacobian.T, out=gradient[masks])
-        return gradient
-
-    def _low_rank_rows(self, p: Tensor) -> Tensor:
-        """Return a buffer for the products of low-rank rows that are combined to p (M, q, d)."""
-        return self._piece("rows", p.shape[0], self._c.slope.shape[0], p.shape[2])
-
-    def _piece(self, name: str, *shape: int) -> Tensor:
-        return self._workspace.piece(name, shape, self._c.slope)
-
-
-def _times(rows: Tensor, matrix: Tensor) -> Tensor:
-    """Multiply rows (M, k) by a matrix (k, n), or each by its own of (M, k, n)."""
-    return rows @ matrix if matrix.ndim == 2 else (rows[:, None] @ matrix)[:, 0]
-
-
-class DecomposedRoute:
-    """p as products with matrices that are computed once per image.
-
-    Separate matrices instead of one (e, q * d) stay in the processor's cache, which halves the time
-    for few embeddings.
-
-    Shapes: blocks (q, e, d).
-    """
-
-    name = "decomposed"
-
-    def __init__(self, blocks: Tensor, dtype: torch.dtype | None = None) -> None:
-        self._blocks, self._dtype = blocks, dtype or blocks.dtype
-        self.num_queries, self.numbers = blocks.shape[0], blocks[:, 0].numel()
-        self._workspace = Workspace()
-
-    def project(self, embeddings: Tensor, out: Tensor) -> None:
-        """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
-        embeddings = embeddings.to(self._blocks.dtype)
-        count, width = embeddings.shape[0], self._blocks.shape[2]
-        if self._one_by_one(embeddings):
-            for query, block in enumerate(self._blocks):
-                multiply(embeddings, block, out[:, query])
-            return
-        for group in self._groups(count * width):
-            blocks = self._blocks[group]
-            vectors = self._piece(blocks.shape[0], count, width)
-            torch.bmm(embeddings.expand(blocks.shape[0], -1, -1), blocks, out=vectors)
-            out[:, group] = vectors.transpose(0, 1)
-
-    def vjp(self, grad: Tensor) -> Tensor:
-        """Return the gradient (M, e) of the embeddings from that of p (M, q, d)."""
-        count, joint = grad.shape[0], self._blocks.shape[1]
-        total = grad.new_zeros(count, joint, dtype=self._dtype)
-        if self._one_by_one(grad):
-            for query, block in enumerate(self._blocks):
-                total += multiply(grad[:, query], block.T)
-            return total
-        for group in self._groups(count * joint):
-            blocks = self._blocks[group].transpose(1, 2)
-            gradients = self._piece(blocks.shape[0], count, joint)
-            torch.bmm(grad[:, group].transpose(0, 1), blocks, out=gradients)
-            total += gradients.sum(0, dtype=self._dtype)
-        return total
-
-    def _one_by_one(self, factors: Tensor) -> bool:
-        """Return whether single products are large enough for oneDNN, which has no batches."""
-        return goes_to_onednn(factors.shape[0] * self._blocks[0].numel(), factors, self._blocks)
-
-    def _groups(self, numbers: int) -> list[slice]:
-        """Return groups of queries to compute at once, with ``numbers`` numbers per query."""
-        count = self._blocks.shape[0]
-        on_cpu = self._blocks.device.type == "cpu"
-        return slices(count, max(1, _CPU_BATCH_NUMBERS // numbers) if on_cpu else count)
-
-    def _piece(self, *shape: int) -> Tensor:
-        return self._workspace.piece("products", shape, self._blocks)
-
-
-Route = DirectRoute | DecomposedRoute
-
-
-def decompose(constants: LayerConstants, rows: int) -> DecomposedRoute:
-    """Compute the matrices of a `DecomposedRoute`, ``rows`` at a time."""
-    c, weights = constants, constants.weights
-    down = c.jacobian @ weights.down
-    direct = c.jacobian @ weights.out
-    along = (down @ c.bend.T).to(c.slope.dtype)
-    down, direct = down.to(c.slope.dtype), direct.to(c.slope.dtype)
-    joint, hidden = down.shape
-    blocks = c.slope.new_empty(c.slope.shape[0], joint, c.offset.shape[1])
-    step = max(1, min(rows, rows_at_once(blocks.device) // joint))
-    bent = blocks.new_empty(step, joint, hidden)
-    for start in range(0, c.slope.shape[0], step):
-        tokens = slice(start, min(start + step, c.slope.shape[0]))
-        out = blocks[tokens]
-        part = torch.mul(c.slope[tokens, None], down, out=bent[: out.shape[0]])
-        weights.by_mixed.multiply(part.flatten(0, 1), out.flatten(0, 1))
-        out += direct
-        out.baddbmm_(along.T[tokens, :, None], c.offset[tokens, None], alpha=-1)
-        tick(MAPS, tokens.stop, len(blocks))
-    return DecomposedRoute(blocks, c.jacobian.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +61,7 @@ class LeGrad:
         values, route = layers[0].values, layers[0].route
         (heads, tokens, head_width), queries = values.shape[-3:], route.num_queries
         numbers = 2 * queries * heads * head_width
+        self.numbers_of_p = numbers // 2 * len(layers)  # of one mask
         share, most = memory_bytes // values.element_size() // len(layers), _CPU_QUERIES // queries
         if values.device.type != "cpu":
             # A GPU computes the gradients of all heads, and p of a group, at once. Kernels that
@@ -270,14 +73,19 @@ class LeGrad:
         if values.ndim == 4:  # who chose these masks has seen to the memory
             self.group_size = values.shape[0]
         self._routes = dict.fromkeys(layer.route.name for layer in layers)
+        self._fuses_products = any(getattr(layer.route, "fuses", False) for layer in layers)
         space = workspace or Workspace()
         self._layers = [_LayerMap(layer, space, index) for index, layer in enumerate(layers)]
 
     @property
     def route(self) -> str:
         """How maps are computed; read it afterwards, since kernels may fail."""
-        fit = self._layers[0].fits_kernels and fused.works()
-        return ", ".join([*self._routes, "fused"] if fit else self._routes)
+        parts = [*self._routes]
+        if self._layers[0].fits_kernels and fused.KERNELS.works:
+            parts.append("fused")
+        if self._fuses_products and fused.PRODUCTS.works:
+            parts.append("fused products")
+        return ", ".join(parts)
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Compute token maps (M, n - 1) of embeddings (M, e), summed over layers, not normalised.
@@ -353,7 +161,9 @@ class _LayerMap:
             self._p[:, 0] *= self._cls
         if self.fits_kernels:
             self._kept, of = None, (self._p, self._by_image, self._image)
-            fused_maps: Tensor | None = fused.attempt(lambda: fused.kernels().positive_sums(*of))
+            fused_maps: Tensor | None = fused.KERNELS.attempt(
+                lambda: fused.kernels().positive_sums(*of)
+            )
             if fused_maps is not None:
                 return fused_maps.mul_(self._weight)
         maps = self._p.new_zeros(count, self._tokens, dtype=self._dtype)
@@ -388,7 +198,7 @@ class _LayerMap:
             fused.kernels().vjp(*of, shared=self._p.shape[0] == 1)
             return True
 
-        return fused.attempt(work) is True
+        return fused.KERNELS.attempt(work) is True
 
     def _blockwise_vjp(self, columns: Tensor, p_gradient: Tensor) -> None:
         count, kept = columns.shape[0], self._kept

@@ -121,6 +121,11 @@ class MaskTargets:
             start += len(cover)
         return torch.cat(ious)
 
+    def load(self, other: MaskTargets) -> None:
+        """Copy what tokens see of as many other masks of an input of this size."""
+        self.weights.copy_(other.weights)
+        self.areas.copy_(other.areas)
+
     def part(self, masks: Tensor) -> MaskTargets:
         """Return the targets of these masks."""
         part = copy(self)

@@ -27,7 +27,8 @@ from torch import Tensor
 
 from ...base.progress import tell
 from ..encode.image_encoding import ImageEncoding, LayerConstants
-from ..explain.legrad import DirectRoute, LeGrad, MapLayer, Workspace, slices
+from ..explain.legrad import LeGrad, MapLayer
+from ..explain.routes import DirectRoute, Workspace, slices
 from .loop import Descent
 
 # Estimates begin in the third step.

@@ -21,7 +21,7 @@ from ..compute.compute_lock import computing
 from ..compute.devices import total_memory
 from ..compute.matmul import STORED, check_precision
 from ..encode.attention import rollout
-from ..explain.legrad import slices
+from ..explain.routes import slices
 from ..models.towers import tower_of
 from ..settings import MEMORY_SHARE, InversionConfig
 from .dice import MaskTargets
@@ -445,9 +445,7 @@ def _inversion(
     elif other is not None:
         descend(other, descent)
     else:
-        exact = maps.exact(config, count)
-        descend(exact, descent)
-        route = exact.route
+        route = maps.graphs.descend(maps.exact(config, count), descent)
     if route and config.precision != "float32":
         route = f"{route}, {config.precision}"
     return descent.result(regions.shape, route)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ...base.errors import NOT_FINITE, ModelError
 from ...base.progress import STEP, Tick, tell
-from ..explain.legrad import slices
 from ..explain.protocol import ExplainabilityMap
+from ..explain.routes import slices
 from ..settings import InversionConfig
 from .dice import MaskTargets, upsample_heatmap
 
@@ -25,7 +25,7 @@ FloatArray = npt.NDArray[np.float32]
 BETAS: Final = (0.9, 0.999)
 EPSILON: Final = 1e-8
 # What `Descent` holds of each mask.
-_STATE: Final = ("embeddings", "gradient", "_mean", "_square", "maps", "losses")
+_STATE: Final = ("embeddings", "gradient", "_mean", "_square", "maps", "loss", "losses")
 # What a result holds of each mask.
 _ROWS: Final = ("raw_embeddings", "grid_maps", "losses", "mask_ious", "low_resolution")
 
@@ -139,8 +139,11 @@ class Descent:
     Adam with decoupled weight decay (Loshchilov and Hutter 2019), with PyTorch's betas and epsilon
     as in the published setting; the same numbers as PyTorch's, which would import its compiler.
 
+    What `adam` and `record` need of the step's number lies on the device, so that they are the same
+    work in each step: see `graphs`.
+
     Shapes: start (e,), or (N, e) of masks on images of their own; embeddings, gradient (N, e);
-    maps (N, tokens); losses (N, steps + 1).
+    maps (N, tokens); loss (N,); losses (N, steps + 1).
     """
 
     def __init__(self, targets: MaskTargets, start: Tensor, config: InversionConfig) -> None:
@@ -150,38 +153,56 @@ class Descent:
         self.embeddings = self.start.expand(count, -1).clone()
         self.gradient = torch.zeros_like(self.embeddings)
         self._mean, self._square = torch.zeros_like(self.gradient), torch.zeros_like(self.gradient)
-        self.maps = start.new_zeros(count, tokens)
+        self.maps, self.loss = start.new_zeros(count, tokens), start.new_zeros(count)
         self.losses = start.new_zeros(count, config.steps + 1)
         self.last_step_maps: Tensor | None = None
+        # Of each step: minus the rate, and what the root of the mean square is divided by.
+        rates = [
+            (-config.learning_rate / (1 - BETAS[0] ** step), (1 - BETAS[1] ** step) ** 0.5)
+            for step in range(1, config.steps + 1)
+        ]
+        self._rates = torch.tensor(rates, dtype=torch.float64).to(self.start)
+        self._now = self._rates[0].clone()
 
     @torch.no_grad()
     def record(self, maps: Tensor, masks: slice | Tensor) -> Tensor:
         """Store maps and losses of these masks; return the gradient of Dice by the maps."""
         self.maps[masks] = maps
         loss, map_gradient = self.targets.dice(maps, masks)
-        self.gradient[masks] = 0.0
         if self.config.alpha:
             image = self.start if self.start.ndim == 1 else self.start[masks]
             penalty, self.gradient[masks] = regulariser(
                 self.embeddings[masks], image, self.config.alpha
             )
             loss = loss + penalty
-        self.losses[masks, self.step] = loss
+        else:
+            self.gradient[masks] = 0.0
+        self.loss[masks] = loss
         return map_gradient
 
-    @torch.no_grad()
     def update(self) -> None:
         """Take one step of AdamW with `gradient`."""
+        self.advance()
+        self.adam()
+
+    def advance(self) -> None:
+        """Go on to the next step: keep what this one has found, and take the rates of that one."""
+        self.losses[:, self.step] = self.loss
+        self._now.copy_(self._rates[self.step])
         self.step += 1
+        if self.step == self.config.steps and self.config.keep_last_step_heatmaps:
+            self.last_step_maps = self.maps.clone()
+
+    @torch.no_grad()
+    def adam(self) -> None:
+        """Update the embeddings with `gradient` and the rates of this step."""
         config, (first, second) = self.config, BETAS
         self._mean.lerp_(self.gradient, 1 - first)
         self._square.mul_(second).addcmul_(self.gradient, self.gradient, value=1 - second)
-        length = self._square.sqrt() / (1 - second**self.step) ** 0.5
-        rate = config.learning_rate / (1 - first**self.step)
-        self.embeddings.mul_(1 - config.learning_rate * config.weight_decay)
-        self.embeddings.addcdiv_(self._mean, length.add_(EPSILON), value=-rate)
-        if self.step == config.steps and config.keep_last_step_heatmaps:
-            self.last_step_maps = self.maps.clone()
+        length = (self._square.sqrt() / self._now[1]).add_(EPSILON)
+        if config.weight_decay:
+            self.embeddings.mul_(1 - config.learning_rate * config.weight_decay)
+        self.embeddings.addcdiv_(self._mean * self._now[0], length)
 
     def part(self, masks: Tensor) -> Descent:
         """Return a copy of these masks' state."""
@@ -198,6 +219,13 @@ class Descent:
         if self.last_step_maps is not None and part.last_step_maps is not None:
             self.last_step_maps[masks] = part.last_step_maps
 
+    def load(self, other: Descent) -> None:
+        """Copy the numbers of another descent of as many masks, and be at its step."""
+        for name in _STATE:
+            getattr(self, name).copy_(getattr(other, name))
+        self.step, self.last_step_maps = other.step, other.last_step_maps
+        self.targets.load(other.targets)
+
     def state(self) -> StepState:
         """Return the progress; arrays are copied only when asked for."""
         maps, grid, embeddings = self.maps, self.targets.grid, self.embeddings
@@ -213,6 +241,7 @@ class Descent:
     def result(self, mask_size: tuple[int, int], route: str = "") -> InversionResult:
         """Return the result; ``mask_size`` is (H, W) of the masks' plane."""
         targets, last = self.targets, self.last_step_maps
+        self.losses[:, self.step] = self.loss
         lengths = self.embeddings.norm(dim=1, keepdim=True)
         parts = [
             self.embeddings,
@@ -251,21 +280,27 @@ def descend(
     steps, state = descent.config.steps, state or descent.state
     while True:
         for masks in slices(descent.maps.shape[0], exact.group_size):
-            with torch.no_grad():
-                embeddings = descent.embeddings[masks]
-                if descent.step == 0:
-                    # All embeddings start alike, so one map and its sign pattern serve the group.
-                    # Not all groups: another thread may use the map between two of them.
-                    maps = exact.forward_start().expand(embeddings.shape[0], -1)
-                else:
-                    maps = exact.forward(embeddings)
-                map_gradient = descent.record(maps, masks)
-                if descent.step < steps:
-                    descent.gradient[masks] += exact.vjp(map_gradient)
+            evaluate(exact, descent, masks)
             tell(state())
         if descent.step == steps:
             return
-        descent.update()
+        descent.advance()
+        descent.adam()
+
+
+@torch.no_grad()
+def evaluate(exact: ExplainabilityMap, descent: Descent, masks: slice) -> None:
+    """Find maps, losses and gradients of a group of masks."""
+    embeddings = descent.embeddings[masks]
+    if descent.step == 0:
+        # All embeddings start alike, so one map and its sign pattern serve the group.
+        # Not all groups: another thread may use the map between two of them.
+        maps = exact.forward_start().expand(embeddings.shape[0], -1)
+    else:
+        maps = exact.forward(embeddings)
+    map_gradient = descent.record(maps, masks)
+    if descent.step < descent.config.steps:
+        descent.gradient[masks].add_(exact.vjp(map_gradient))
 
 
 def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor, Tensor]:

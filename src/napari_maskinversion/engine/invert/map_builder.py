@@ -11,11 +11,13 @@ from ...base.oom_fallback import is_out_of_memory
 from ...base.progress import MAPS, tick
 from ..compute.matmul import STORED
 from ..encode.image_encoding import ImageEncoding, LayerConstants
-from ..explain.legrad import DecomposedRoute, DirectRoute, LeGrad, MapLayer, Route, decompose
+from ..explain.legrad import LeGrad, MapLayer
 from ..explain.protocol import ExplainabilityMap
 from ..explain.registry import make_map
+from ..explain.routes import DecomposedRoute, DirectRoute, Route, decompose
 from ..settings import DECOMPOSED_SHARE, InversionConfig, decomposing_pays
 from .fast import FastMaps, estimates_pay, fast_maps
+from .graphs import Graphs
 from .low_rank import compress
 
 # What is kept of a layer in a precision: "tf32" rounds other products than "float32".
@@ -43,6 +45,7 @@ class MapBuilder:
         self._prepared: dict[_Key, _Prepared] = {}
         self._compressed: dict[_Key, LayerConstants | None] = {}
         self._other_maps: dict[tuple[str, int], ExplainabilityMap] = {}
+        self.graphs = Graphs()
 
     def other_map(self, config: InversionConfig) -> ExplainabilityMap | None:
         """Return a map that has no routes; None for LeGrad of a class-token tower."""
@@ -118,19 +121,18 @@ class MapBuilder:
 
     def _decompose(self, layer: LayerConstants, precision: str) -> Route:
         key, kept = (layer, precision), self._decomposed
-        if key in kept:
-            return kept[key]
-        joint, hidden = len(layer.jacobian), layer.slope.shape[1]
-        rows = max(1, self._step_bytes // (joint * hidden * layer.slope.element_size()))
-        try:
-            route = decompose(layer, rows)
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-            # The direct route needs only a step's buffers.
-            return DirectRoute(layer)
-        kept[key] = route
-        return route
+        if key not in kept:
+            joint, hidden = len(layer.jacobian), layer.slope.shape[1]
+            rows = max(1, self._step_bytes // (joint * hidden * layer.slope.element_size()))
+            try:
+                kept[key] = decompose(layer, rows)
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                # The direct route needs only a step's buffers.
+                return DirectRoute(layer)
+        # A graph of an earlier call goes on working on the buffers of that call.
+        return kept[key].with_own_buffers()
 
     def _prepare(self, layer: LayerConstants, precision: str) -> _Prepared:
         """Return a layer in a precision, with the p of the image's embedding."""

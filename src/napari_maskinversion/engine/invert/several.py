@@ -20,7 +20,7 @@ from ..encode.image_encoding import ImageEncoding
 from ..models.towers import tower_of
 from ..settings import DECOMPOSED_SHARE, InversionConfig
 from .dice import MaskTargets
-from .loop import Descent, InversionResult, descend, to_numpy
+from .loop import Descent, InversionResult, to_numpy
 from .map_builder import MapBuilder
 
 if TYPE_CHECKING:
@@ -81,11 +81,11 @@ class ImageBatch:
             own = self._encoding.of(torch.from_numpy(images).to(self._encoding.embedding.device))
             sizes = [self._planes[image] for image in images.tolist()]
             targets = MaskTargets(regions, sizes, own.input_size, own.grid, own.embedding)
-            maps = MapBuilder(own, 0).exact(config, len(regions))
+            maps = MapBuilder(own, 0)
             descent = Descent(targets, own.embedding, config)
-            descend(maps, descent)
+            route = maps.graphs.descend(maps.exact(config, len(regions)), descent)
             precision = [config.precision] if config.precision != "float32" else []
-            route = ", ".join([maps.route, *precision])
+            route = ", ".join([route, *precision])
             result = descent.result(sizes[0], route)
         ends = np.cumsum(counts)
         starts = ends - counts

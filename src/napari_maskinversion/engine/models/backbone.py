@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -53,6 +54,8 @@ class Backbone:
         openclip.check_module(clip)
         self.name = name
         self.spec = spec
+        # Path or name, and architecture, if `load_model` has read it.
+        self.read_from: tuple[str | Path, str | None] | None = None
         self.clip = clip
         self.mean = mean
         self.std = std

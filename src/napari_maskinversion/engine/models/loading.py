@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,8 +12,14 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from ...base.errors import InputError, ModelError, NotEnoughMemoryError
-from ...base.oom_fallback import Attempt, OomFallback, is_out_of_memory, then_on_cpu
+from ...base.errors import InputError, MaskInversionError, ModelError, NotEnoughMemoryError
+from ...base.oom_fallback import (
+    Attempt,
+    OomFallback,
+    is_device_failure,
+    is_out_of_memory,
+    then_on_cpu,
+)
 from ...base.progress import BYTES, counting
 from ..compute.compute_lock import computing
 from ..compute.devices import choose_device
@@ -100,7 +107,10 @@ def load_model(
             spec = replace(spec, **{fact: getattr(read, fact) for fact in facts})
     folder = weights.parent
     tokenizer = openclip.tokenizer_of(spec.name, config, (tokenizer_folder(folder), folder))
-    return _assemble(config, weights, spec, tokenizer, target)
+    model = _assemble(config, weights, spec, tokenizer, target)
+    path = own_model(name_or_path)
+    model.read_from = str(name_or_path) if path is None else path.absolute(), architecture
+    return model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -392,7 +402,22 @@ def _image_settings(
 
 @computing()
 def copy_to_cpu(model: Backbone) -> Backbone:
-    """Return a copy of the model on the CPU, in float32; needs no memory of its device."""
+    """Return the model on the CPU, in float32; needs no memory of its device.
+
+    If the device answers no more, it is read again.
+    """
+    try:
+        return _copied(model)
+    except RuntimeError as error:
+        if model.read_from is None or not is_device_failure(error):
+            raise
+        place, architecture = model.read_from
+        with suppress(MaskInversionError):  # of a file that is gone
+            return load_model(place, architecture=architecture, device="cpu")
+        raise
+
+
+def _copied(model: Backbone) -> Backbone:
     tensors = [*model.clip.parameters(), *model.clip.buffers()]
     # `deepcopy` treats what is in here as copied already.
     copies: dict[int, Any] = {}

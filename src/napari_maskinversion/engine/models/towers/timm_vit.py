@@ -23,8 +23,8 @@ from ....base.errors import ModelError
 from ...compute.onednn_layers import forward_only
 from ...encode.attention import AttentionLayer, AutogradRoute, attention
 from ...encode.image_encoding import resample_positions
-from ...explain.legrad import DecomposedRoute
 from ...explain.registry import maps_for
+from ...explain.routes import DecomposedRoute
 from .base import Block, ImageTower
 
 _HALF: Final = (torch.float16, torch.bfloat16)

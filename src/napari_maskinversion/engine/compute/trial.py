@@ -1,0 +1,45 @@
+"""Faster ways to compute that may fail on some GPU: tried, told once, and given up then."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from ...base.oom_fallback import is_out_of_memory
+
+Result = TypeVar("Result")
+
+
+class Trial:
+    """A faster way; ``told`` says what failed, ``instead`` what is done then and what it costs."""
+
+    def __init__(self, told: str, instead: str) -> None:
+        self._told, self._instead = told, instead
+        self.works = True  # in this process, as far as is known
+
+    def attempt(self, work: Callable[[], Result]) -> Result | None:
+        """Return what work returns; None once some has failed, which is said once."""
+        if not self.works:
+            return None
+        try:
+            return work()
+        except Exception as error:  # of Triton, the compilers that it calls, or the driver
+            if is_out_of_memory(error):
+                raise
+            self.works = False
+            what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            warnings.warn(
+                f"{self._told} failed on this GPU ({what}); {self._instead}.", stacklevel=2
+            )
+            return None
+
+    @contextmanager
+    def off(self) -> Iterator[None]:
+        """Do without in a block, to measure what it brings."""
+        before, self.works = self.works, False
+        try:
+            yield
+        finally:
+            self.works = before
