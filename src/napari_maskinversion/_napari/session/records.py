@@ -171,8 +171,8 @@ class KeptRecords:
 
     def regions_of(self, image: Any) -> list[Any]:
         """Return the regions layers that have records on an image."""
-        by_regions = {} if image is None else self._records.get(image, {})
-        return [regions for regions, planes in by_regions.items() if planes]
+        by_regions = None if image is None else self._records.get(image)
+        return [] if by_regions is None else [one for one, planes in by_regions.items() if planes]
 
     def forget(self, record: ResultRecord) -> None:
         """Drop a record."""
