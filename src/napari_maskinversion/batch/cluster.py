@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.metadata import version
 from time import monotonic
 from typing import Any, Final
@@ -141,7 +141,8 @@ class DaskCluster(TaskExecutor):
         return f"The Dask scheduler at {self._place} has no workers; waiting for one."
 
     def __exit__(self, kind: Any, error: Any, where: Any) -> None:
-        with self._stack:
+        # Once its scheduler is gone, Dask cannot close a connection that it still waits for.
+        with suppress(RuntimeError), self._stack:
             if kind is not None and self._client.status == "running":
                 for future in self._open.values():
                     future.cancel()

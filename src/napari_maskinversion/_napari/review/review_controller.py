@@ -17,7 +17,6 @@ from ...review.together import Decided, Verdict
 from ..layers.layers import is_shapes
 from ..layers.overlays import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..run_requests.preparing import check_on_disk
 from ..session import (
     ResultRecord,
     RunState,
@@ -44,7 +43,6 @@ from .review_state import ReviewState
 from .review_widget import ReviewWidget
 
 if TYPE_CHECKING:
-    from ...engine.models.backbone import Backbone
     from ...review.decisions import Status, Step
     from ...review.review import Review
 
@@ -58,7 +56,6 @@ class ReviewController(Topic, QObject):
 
     def __init__(self, canvas: ResultsOnCanvas, store: ModelStore, parent: QWidget) -> None:
         super().__init__(parent)
-        self._store = store
         self._canvas = canvas
         self._session = session_of(canvas.viewer)
         self._record: ResultRecord | None = None  # the last results
@@ -66,7 +63,7 @@ class ReviewController(Topic, QObject):
         self.part = ReviewWidget()
         self.keys = ReviewKeys(self.part, self._session, self)
         self.keeper = ReviewKeeper(canvas.viewer, self)
-        self.learning = ReviewLearning(self._session, self._load, self)
+        self.learning = ReviewLearning(self._session, store, self)
         self._options, self._word = ReviewOptions(), ""
         self.learned: LearnDialog | None = None
         self._taught: Review | None = None
@@ -428,7 +425,7 @@ class ReviewController(Topic, QObject):
         if state is None or record is None:
             return
         try:
-            load = self._load(record)
+            load = self.learning.load(record)
         except MaskInversionError as error:
             refuse(str(error))
             return
@@ -443,12 +440,6 @@ class ReviewController(Topic, QObject):
         self._training.start(
             partial(train, load, state.results, state.taught, image, elsewhere, measures)
         )
-
-    def _load(self, record: ResultRecord) -> Callable[[], Backbone]:
-        """Return what loads the model of results; refuses one that is not on this machine."""
-        settings = record.snapshot.settings
-        check_on_disk(settings.model)
-        return partial(self._store.load, settings.model, settings.device)
 
     def _trained(self, trained: Trained) -> None:
         if self.state is None or self.state.review is not self._taught:

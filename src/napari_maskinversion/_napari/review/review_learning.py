@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import MaskInversionError
+from ..run_requests.preparing import check_on_disk
 from ..session import ResultRecord, Session
 from ..widgets.sections import pause
+from ..workers.model_store import ModelStore
 from ..workers.worker import Worker
 from .learning import KnownRegions, Learned, learn
 from .review_options import ReviewOptions
@@ -38,14 +40,9 @@ class ReviewLearning(QObject):
     ranked = Signal()
     noted = Signal(str)  # Why nothing is learned, though that is asked for; "": it is
 
-    def __init__(
-        self,
-        session: Session,
-        load: Callable[[ResultRecord], Callable[[], Backbone]],
-        parent: QObject,
-    ) -> None:
+    def __init__(self, session: Session, store: ModelStore, parent: QObject) -> None:
         super().__init__(parent)
-        self._session, self._load, self.options = session, load, ReviewOptions()
+        self._session, self._store, self.options = session, store, ReviewOptions()
         self.known = KnownRegions()
         self.keeping = ExemplarKeeping(self)
         self.keeping.loaded.connect(self._loaded)
@@ -97,7 +94,7 @@ class ReviewLearning(QObject):
             self._take(state, None, _RANKED if options.learn else "")
             return
         try:
-            load = self._load(record)
+            load = self.load(record)
         except MaskInversionError as error:  # not on this machine: only a button fetches it
             self._failed(str(error))
             return
@@ -106,6 +103,12 @@ class ReviewLearning(QObject):
         self._learning.start(
             partial(learn, load, state.results, rows, image, known, options.other_words)
         )
+
+    def load(self, record: ResultRecord) -> Callable[[], Backbone]:
+        """Return what loads the model of results; refuses one that is not on this machine."""
+        settings = record.snapshot.settings
+        check_on_disk(settings.model)
+        return partial(self._store.load, settings.model, settings.device)
 
     def stop(self) -> None:
         """Drop pending rankings and write unsaved exemplars."""
