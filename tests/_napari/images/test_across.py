@@ -256,6 +256,26 @@ def test_a_closed_panel_leaves_no_review_opening_in_the_session(panel, accepting
     assert panel.session.many is None
 
 
+def test_decisions_that_go_on_while_the_panel_is_closed_are_counted_when_it_opens_again(
+    qtbot, panel, computed, monkeypatch
+):
+    work, closed = across.accept_work, threading.Event()
+    monkeypatch.setattr(across, "accept_work", lambda *a, **k: closed.wait(60) and work(*a, **k))
+    second = open_archive(archive_file(panel.images.project, "cell-2.png")).results
+    accept(panel, second.regions[0].suggestion)
+    qtbot.waitUntil(lambda: panel.images.across.deciding.busy, timeout=WAIT)
+    panel.shut_down()
+    closed.set()
+    qtbot.waitUntil(lambda: decided(computed)[1] > 0, timeout=WAIT)
+    panel.resume()
+
+    def counted():
+        summary = panel.images.part.model.summary("cell-2.png")
+        return summary is not None and summary.decided
+
+    qtbot.waitUntil(lambda: counted() == decided(computed)[1], timeout=WAIT)
+
+
 def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
     qtbot, panel, computed, monkeypatch
 ):

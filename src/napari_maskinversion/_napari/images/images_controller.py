@@ -102,6 +102,8 @@ class ImagesController(Topic, QObject):
         self.answer("decide", self.across.decide)
         self.answer("take back", self.across.take_back)
         self.keeper.follow()
+        if self.keeper.disk is not None:
+            self.recount()  # decisions about many images went on while the panel was closed
         self._show_state()
 
     def stop(self) -> None:
