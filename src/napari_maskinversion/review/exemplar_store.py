@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..base.cache_folder import cache_folder, make_folder
 from ..base.errors import InputError
@@ -17,11 +17,14 @@ from ..base.identity import RegionKey
 from ..base.reading import parse_json
 from ..language.text import FloatArray, read_vector
 
+if TYPE_CHECKING:
+    from ..results.results import Results
+
 ExemplarKey = tuple[str, RegionKey]  # hash of the image, region
 LabelledEmbedding = tuple[FloatArray, str]  # unit embedding, label
 
 VERSION: Final = 1
-# All of them vote on every region: re-ranking thousands would become slow with more.
+# All of them teach: learning from many more would be slow.
 MAX_EXEMPLARS: Final = 5000
 FOLDER: Final = "exemplars"
 ASIDE: Final = ".damaged"
@@ -34,6 +37,11 @@ _REMOVE_OLDEST: Final = (
     "DELETE FROM exemplars WHERE made <= (SELECT made FROM exemplars ORDER BY made DESC"
     " LIMIT 1 OFFSET ?)"
 )
+
+
+def places(results: Results, image: str) -> set[ExemplarKey]:
+    """Return where the regions of results are: other planes of the image are elsewhere."""
+    return {(image, RegionKey(region.id, region.position)) for region in results.regions}
 
 
 @dataclass(frozen=True, slots=True)

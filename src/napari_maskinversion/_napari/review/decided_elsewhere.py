@@ -22,8 +22,8 @@ from ...learning.features import UNKNOWN, HasMeasures, Measured
 from ...library.deciding import key_of
 from ...results.export.archive import open_archive
 from ...results.spaces import Space
+from ...review.exemplar_store import places
 from ...review.reporting import decisions_of, image_of
-from .learning import places
 
 if TYPE_CHECKING:
     from ...library.library import Library

@@ -20,6 +20,7 @@ from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ...language.ranking.ranking import Ranking
 from ...learning.features import UNKNOWN, HasMeasures, measured
 from ...review.decisions import Suggestion
+from ...review.exemplar_store import places
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -166,11 +167,6 @@ def _begun(load: Callable[[], Backbone], results: Results, words: Vocabulary) ->
 def _fitted(begun: Classifier, examples: Sequence[Example], **more: Any) -> Classifier:
     vectors = np.array([one[0] for one in examples]).reshape(-1, begun.texts.shape[1])
     return begun.fit(vectors, [one[1] for one in examples], [one[2] for one in examples], **more)
-
-
-def places(results: Results, image: str) -> set[ExemplarKey]:
-    """Return where the regions of results are: other planes of the image are elsewhere."""
-    return {(image, RegionKey(region.id, region.position)) for region in results.regions}
 
 
 def text_best(region: RegionResult) -> str:
