@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base.errors import InputError, NotSavedError
 from ...base.identity import RegionKey
+from ...base.validation import composed, without_hidden
 from ...language.labels.label import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
@@ -380,7 +381,7 @@ class ReviewState:
 
     def accept_typed(self, text: str, rows: Sequence[int] = ()) -> Step:
         """Accept a typed label; the vocabulary is matched ignoring case."""
-        key, label = self._key(), " ".join(text.split())
+        key, label = self._key(), composed(without_hidden(" ".join(text.split())))
         known = {word.casefold(): word for word in self.words}
         label = known.get(label.casefold(), label)
         keys = [self.queue.keys[row] for row in rows] or [key]
