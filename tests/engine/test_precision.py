@@ -211,8 +211,8 @@ class TestSwitchesOfTorch:
         inverter.set_image_tensor(image(SIDE, SIDE))
         config = InversionConfig(steps=2, precision="tf32")
         seen = []
-        update = "napari_maskinversion.engine.invert.loop.Descent.update"
-        monkeypatch.setattr(update, self.noting(seen))
+        adam = "napari_maskinversion.engine.invert.loop.Descent.adam"
+        monkeypatch.setattr(adam, self.noting(seen))
 
         def look(_):
             assert torch.backends.cuda.matmul.fp32_precision in ("none", "ieee")
@@ -225,10 +225,10 @@ class TestSwitchesOfTorch:
     def noting(seen):
         from napari_maskinversion.engine.invert.loop import Descent
 
-        update = Descent.update
+        adam = Descent.adam
 
         def noted(self):
             seen.append(torch.backends.cuda.matmul.fp32_precision)
-            update(self)
+            adam(self)
 
         return noted
