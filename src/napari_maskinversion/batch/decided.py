@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ..base.errors import InputError
 from ..base.identity import RegionKey
 from ..language.labels.vocabulary import NONE_OF_THESE
+from ..library.adding import stored_path
 from ..library.library import Library
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
@@ -40,6 +41,13 @@ class Summary:
     waiting: tuple[tuple[str, float], ...] = ()  # Word and confidence of undecided regions
     words: frozenset[str] = frozenset()  # That were accepted, or are suggested
     problem: str = ""  # Why it cannot be used; one line
+
+
+def file_in(project: OpenProject, name: str) -> tuple[str, int]:
+    """Return the path of an image, as libraries have it, and which one of its file it is."""
+    series = project.by_name[name].series
+    series = project.settings.series if series is None else series
+    return stored_path(project.path(name)), series or 0
 
 
 def archive_file(project: OpenProject, name: str) -> Path | None:

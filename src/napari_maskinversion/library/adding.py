@@ -18,6 +18,7 @@ from ..images.opening import open_image
 from ..images.plane_source import PlaneSource
 from ..results.export.bundle import Bundle
 from ..results.spaces import Space
+from ..review.decisions import class_of
 from ..review.reporting import decided_bundle
 from .filters import utc
 from .store import ImageRecord, Store
@@ -96,7 +97,7 @@ def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
                 "region": region.id,
                 **{"y0": y0, "x0": x0, "y1": y1, "x1": x1},
                 "area": region.area,
-                "label": encodable(accepted or ("" if state == "rejected" else suggestion)),
+                "label": encodable(class_of(state, accepted, suggestion)),
                 "suggestion": encodable(suggestion),
                 "confidence": None if ranking is None else float(ranking.probabilities[0]),
                 "decision": state or "undecided",

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import InputError, MaskInversionError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify_image, plane_of
 from ..base.reading import is_address
+from ..base.wording import one_line
 from ..images.opening import open_image
-from ..review.decisions import Decision, Step, Suggestion
+from ..review.decisions import Decision, Step, Suggestion, class_of
 from ..review.review import Review
 from ..review.together import Decided, ImageStep, Verdict, each_image
 from .store import Store
@@ -64,7 +65,9 @@ def image_name(path: str, series: int) -> str:
 
 def names_of(rows: pd.DataFrame) -> pd.Series[str]:
     """Return what to call the image of each row."""
-    return rows["image"].combine(rows["series"], image_name)
+    names, odd = rows["image"].copy(), (rows["series"] != 0).to_numpy()
+    names[odd] = list(map(image_name, names[odd], rows["series"][odd]))
+    return names
 
 
 def key_of(row: Any) -> RegionKey:
@@ -93,8 +96,7 @@ def _each(
         try:
             Store(library.folder).update(image.content, states)
         except (MaskInversionError, OSError) as error:
-            why = " ".join(str(error).split())
-            missed[name] = f"saved with the image; the library could not take it: {why}"
+            missed[name] = f"saved with the image; the library could not take it: {one_line(error)}"
         return step
 
     for name, step, problem in each_image(parts, work):
@@ -117,7 +119,7 @@ def _state(row: Any, decision: Decision | None) -> dict[str, Any]:
     state = {name: getattr(row, name) for name in ("plane", "region", "y0", "x0", "y1", "x1")}
     if decision is None:
         return {**state, "label": row.suggestion, "decision": "undecided", "date": row.date}
-    label = decision.label or ("" if decision.status == "rejected" else row.suggestion)
+    label = class_of(decision.status, decision.label, row.suggestion)
     return {**state, "label": label, "decision": decision.status, "date": decision.time}
 
 

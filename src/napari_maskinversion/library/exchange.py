@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
 from ..base.reading import check_file, parse_json
+from ..base.wording import one_line
 from ..results.spaces import Space
 from .store import FACTS, ImageRecord
 
@@ -83,8 +84,7 @@ def read_parquet(path: Path) -> Iterator[Part]:
     except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         if isinstance(error, InputError):
             raise
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"{path} is damaged: {reason}.") from error
+        raise InputError(f"{path} is damaged: {one_line(error).rstrip('.')}.") from error
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -390,8 +390,7 @@ class Library:
         if known != changes:
             values, own = {"space": space.id}, "FROM regions WHERE space = :space"
             (count,) = database.execute(f"SELECT count(*) {own}", values).fetchone()
-            is_whole = count == space.count
-            rows = None if is_whole else _numbers(database, f"SELECT row {own}", values)
+            rows = None if count == space.count else _numbers(database, f"SELECT row {own}", values)
             self._live[space.id] = (changes, rows)
         return rows
 

@@ -15,6 +15,11 @@ Status = Literal["undecided", "accepted", "rejected", "skipped"]
 STATUSES: Final[tuple[Status, ...]] = ("undecided", "accepted", "rejected", "skipped")
 
 
+def class_of(decision: str, label: str, suggestion: str) -> str:
+    """Return the class of a region: what was accepted, else suggested; none if it is rejected."""
+    return label or ("" if decision == "rejected" else suggestion)
+
+
 def now() -> str:
     """Return the time in UTC (ISO 8601, milliseconds)."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

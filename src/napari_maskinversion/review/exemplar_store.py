@@ -41,7 +41,7 @@ _REMOVE_OLDEST: Final = (
 
 def places(results: Results, image: str) -> set[ExemplarKey]:
     """Return where the regions of results are: other planes of the image are elsewhere."""
-    return {(image, RegionKey(region.id, region.position)) for region in results.regions}
+    return {(image, region.key) for region in results.regions}
 
 
 @dataclass(frozen=True, slots=True)

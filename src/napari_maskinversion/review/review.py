@@ -170,8 +170,7 @@ class Review:
 
     def _header(self) -> bytes:
         masks = [region.mask[:DIGITS] for region in self._regions.values()]
-        are_known = all(masks) and len(masks) <= _MOST_LISTED
-        regions = "".join(masks) if are_known else ""
+        regions = "".join(masks) if all(masks) and len(masks) <= _MOST_LISTED else ""
         return header_of(self.image, now(), self._provenance | {"regions": regions})
 
     def _last_states(self) -> list[Entry]:

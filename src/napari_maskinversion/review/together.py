@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..base.errors import InUseError, MaskInversionError
 from ..base.identity import RegionKey
+from ..base.wording import one_line
 from ..language.labels.vocabulary import NONE_OF_THESE
 from .decisions import Decision, Status, Step, Suggestion
 
@@ -70,4 +71,4 @@ def each_image(names: Iterable[str], decide: Callable[[str], Step]) -> Iterator[
         except InUseError:
             yield name, (), "it is under review, here or in another window"
         except (MaskInversionError, OSError) as error:
-            yield name, (), " ".join(str(error).split())
+            yield name, (), one_line(error)

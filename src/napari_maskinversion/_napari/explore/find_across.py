@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import Cancelled, InputError, MaskInversionError
-from ...base.identity import RegionKey, plane_of
+from ...base.identity import plane_of
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
 from ...language.ranking.query import embed_query
 from ...results.export.archive import open_archive
 from ...results.spaces import Space
-from ...review.decisions import STATUSES, Decision
+from ...review.decisions import STATUSES, Decision, class_of
 from ...review.reporting import decisions_of
 from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
@@ -150,7 +150,7 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
         similar = (results.embeddings * looked_for).sum(1).tolist()
         total += len(results)
         for row, one in enumerate(results.regions):
-            decision, label = _state(one, decisions.get(RegionKey(one.id, one.position)))
+            decision, label = _state(one, decisions.get(one.key))
             if query.fits(decision, label):
                 near.append((similar[row], name, row, one, label))
     best = sorted(near, key=lambda hit: -hit[0])[:MOST]
@@ -186,4 +186,4 @@ def _state(region: RegionResult, decision: Decision | None) -> tuple[str, str]:
     own = region.suggestion or region.source_label
     if decision is None:
         return "undecided", own
-    return decision.status, decision.label or ("" if decision.status == "rejected" else own)
+    return decision.status, class_of(decision.status, decision.label, own)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import Position, RegionKey, plane_of
-from ...batch.decided import archive_file, has_its_image
+from ...batch.decided import archive_file, file_in, has_its_image
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
@@ -105,7 +105,7 @@ class RegionTable:
             current = ""
         names, rows = {"", current, *self._names(file)}, []
         for one in () if session.results is None else session.results.regions:
-            key = RegionKey(one.id, one.position)
+            key = one.key
             row = max(self.row_of(name, key) for name in names)
             # A region that was drawn again is another one of the same number.
             same = row >= 0 and self.outline(row) == (one.bbox, one.area)
@@ -350,10 +350,7 @@ def _of_images(file: Path) -> RegionTable:
         problems=tuple(problems),
         cut=cut,
         embed=embed,
-        files={
-            name: (stored_path(project.path(name)), one.series or project.settings.series or 0)
-            for name, one in project.by_name.items()
-        },
+        files={name: file_in(project, name) for name in project.by_name},
     )
 
 
@@ -445,7 +442,7 @@ def _cells(
     image: str, results: Results, decisions: Mapping[RegionKey, Decision]
 ) -> Iterable[tuple[Any, ...]]:
     for one in results.regions:
-        decision = decisions.get(RegionKey(one.id, one.position))
+        decision = decisions.get(one.key)
         yield (
             image,
             one.id,

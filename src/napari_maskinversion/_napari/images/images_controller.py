@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
-from ...batch.decided import Summary, words_of
+from ...batch.decided import Summary, file_in, words_of
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
-from ...library.adding import stored_path
 from ...library.library import Library
 from ..session import ProjectState, RegionPlace, Session, Topic
 from ..widgets.dialogs import ask_where
@@ -512,8 +511,4 @@ def _name_in(project: OpenProject, place: RegionPlace) -> str:
     """Return the name of an image in a project, by that or its file; "" if it has none."""
     if place.image in project.by_name:
         return place.image
-    for name, one in project.by_name.items():
-        file = stored_path(project.path(name)), one.series or project.settings.series or 0
-        if file == place.file:
-            return name
-    return ""
+    return next((name for name in project.by_name if file_in(project, name) == place.file), "")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
-from ...base.wording import counted
+from ...base.wording import counted, one_line
 from ...batch.decided import (
     Summary,
     accept_steps,
@@ -106,7 +106,7 @@ def ahead_work(
     except Cancelled:
         raise
     except MaskInversionError as error:  # it can still be looked at
-        problem = " ".join(str(error).split())
+        problem = one_line(error)
     opened = open_project_image(project, name)
     if problem and _NAMELESS not in problem:
         opened = replace(opened, problem=problem)
@@ -134,7 +134,7 @@ def list_work(project: OpenProject, names: Sequence[str]) -> None:
             if summary.regions is None and not summary.problem:
                 summary = Summary(regions=count_regions(project, name))
         except (MaskInversionError, OSError) as error:
-            summary = Summary(problem=" ".join(str(error).split()))
+            summary = Summary(problem=one_line(error))
         show(About(name, summary, picture))
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import ImageIdentity, Position, RegionIdentity, identify, identify_image
 from ...base.regions import Region
+from ...base.wording import one_line
 from ...batch.decided import Summary, archive_file, counted
 from ...batch.finished import differences, is_damaged
 from ...batch.image_task import ImageTask
@@ -104,7 +105,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
                 regions, problem = _regions(project, name)
                 summary = replace(summary, regions=len(regions))
         except MaskInversionError as error:
-            problem = " ".join(str(error).split())
+            problem = one_line(error)
         if why := why_no_layer(regions, shape):
             regions, bundle, table = [], None, None
             problem = f"The regions have no layer: {why}; run it with batch."

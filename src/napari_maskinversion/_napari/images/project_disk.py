@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base.errors import EmptyMaskError, MaskInversionError
 from ...base.identity import identify
+from ...base.wording import one_line
 from ...batch.opened import (
     OpenProject,
     Place,
@@ -153,7 +154,7 @@ class ProjectDisk:
             return Written(
                 project=self.project,
                 stamp=stamp,
-                problem=" ".join(str(error).split()),
+                problem=one_line(error),
                 is_disk_full=is_disk_full(error),
             )
 

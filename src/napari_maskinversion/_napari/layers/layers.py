@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...base.regions import as_array
+from ...base.wording import one_line
 from ...images.opening import nodata_of, without_masked
 from ...images.tiff import without_nodata
 from ...regions.drawn_shapes import Shape
@@ -98,7 +99,7 @@ class OtherArray:
         try:
             return as_array(self.held[key])
         except Exception as error:
-            raise self._refusal(" ".join(str(error).split())) from error
+            raise self._refusal(one_line(error)) from error
 
     def _refusal(self, why: str) -> InputError:
         return InputError(

@@ -79,7 +79,7 @@ class RegionOnCanvas(Topic):
         row = self._canvas.row_at(results.regions, event.position)
         if row >= 0:
             region = results.regions[row]
-            self._clicked = RegionKey(region.id, region.position)
+            self._clicked = region.key
             self._session.select(row)
 
     def _turned(self, tab: str) -> None:

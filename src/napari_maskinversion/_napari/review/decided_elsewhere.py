@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import MaskInversionError
-from ...base.identity import RegionKey
 from ...base.progress import tick
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
@@ -95,7 +94,7 @@ class Elsewhere:
                 continue
             is_other = bool(Space.of(bundle.results).differences(space))
             for region in bundle.results.regions:
-                key = RegionKey(region.id, region.position)
+                key = region.key
                 decision = decisions.get(key)
                 if decision is None or decision.status not in _DECIDED:
                     taught.pop((content, key), None)

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
-from ...base.identity import RegionKey
 from ...language.labels.label import Label
 from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ...language.ranking.ranking import Ranking
@@ -222,7 +221,7 @@ class KnownRegions:
         changes: dict[ExemplarKey, LabelledEmbedding | None] = {}
         for row, label in rows.items():
             region = results.regions[row]
-            place = (image, RegionKey(region.id, region.position))
+            place = (image, region.key)
             changes[place] = None if label is None else (region.embedding, label)
         self._known.setdefault(results.info.space, {}).update(changes)
         return changes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import Enum
 
-from ...base.identity import RegionKey
 from .records import Staleness, words_of
 from .session import Session
 
@@ -72,9 +71,7 @@ def changed_rows(session: Session) -> frozenset[int]:
     """Return the rows of regions that were changed or removed since, or are computed; maybe all."""
     every, keys = session.image_changed, session.changed_regions | session.computing
     regions = enumerate(() if session.results is None else session.results.regions)
-    return frozenset(
-        row for row, one in regions if every or RegionKey(one.id, one.position) in keys
-    )
+    return frozenset(row for row, one in regions if every or one.key in keys)
 
 
 def outdated(session: Session, rows: Collection[int] | None = None) -> str:
@@ -84,7 +81,7 @@ def outdated(session: Session, rows: Collection[int] | None = None) -> str:
     """
     regions = () if session.results is None else session.results.regions
     about = regions if rows is None else [regions[row] for row in rows]
-    changed = [RegionKey(one.id, one.position) in session.changed_regions for one in about]
+    changed = [one.key in session.changed_regions for one in about]
     since = "since these suggestions were made. Press Update, or undo the change."
     if about and session.pixels_changed:
         return f"The image has changed {since}"

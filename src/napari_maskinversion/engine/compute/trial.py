@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from ...base.oom_fallback import is_out_of_memory
+from ...base.wording import one_line
 
 Result = TypeVar("Result")
 
@@ -29,7 +30,7 @@ class Trial:
             if is_out_of_memory(error):
                 raise
             self.works = False
-            what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            what = f"{type(error).__name__}: {one_line(error)}"[:200]
             warnings.warn(
                 f"{self._told} failed on this GPU ({what}); {self._instead}.", stacklevel=2
             )

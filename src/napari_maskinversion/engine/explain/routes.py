@@ -102,12 +102,11 @@ class DirectRoute:
             if c.coefficients is not None:
                 rows = self._low_rank_rows(part)
                 torch.bmm(c.coefficients.T.expand(part.shape[0], -1, -1), part, out=rows)
-            folded = fused.folded_product(part, weights.mixed, c.slope) if self.fuses else None
-            if folded is None:
+            hidden = fused.folded_product(part, weights.mixed, c.slope) if self.fuses else None
+            if hidden is None:
                 bent = self._piece("hidden", part.shape[0], *c.slope.shape[-2:])
                 weights.by_mixed_t.multiply(rows.flatten(0, 1), bent.flatten(0, 1))
-                folded = bent.mul_(c.slope).sum(1, dtype=dtype)
-            hidden = folded
+                hidden = bent.mul_(c.slope).sum(1, dtype=dtype)
             product = torch.mul(part, c.offset, out=self._piece("product", *part.shape))
             along = product.sum(-1, dtype=dtype)
             if self._several:
@@ -214,16 +213,16 @@ def decompose(constants: LayerConstants, rows: int) -> DecomposedRoute:
     blocks = c.slope.new_empty(c.slope.shape[0], joint, c.offset.shape[1])
     step = max(1, min(rows, rows_at_once(blocks.device) // joint))
     fuses = fused.multiplies(c.slope)
-    bent = blocks.new_empty(0 if fuses else step, joint, hidden)
+    workspace = Workspace()
     for start in range(0, c.slope.shape[0], step):
         tokens = slice(start, min(start + step, c.slope.shape[0]))
         out = blocks[tokens]
         if fuses:
             fuses = fused.scaled_product(c.slope[tokens], down, weights.mixed, out)
         if not fuses:
-            bent = bent if len(bent) else blocks.new_empty(step, joint, hidden)
-            part = torch.mul(c.slope[tokens, None], down, out=bent[: out.shape[0]])
-            weights.by_mixed.multiply(part.flatten(0, 1), out.flatten(0, 1))
+            bent = workspace.piece("hidden", (len(out), joint, hidden), blocks)
+            torch.mul(c.slope[tokens, None], down, out=bent)
+            weights.by_mixed.multiply(bent.flatten(0, 1), out.flatten(0, 1))
         out += direct
         out.baddbmm_(along.T[tokens, :, None], c.offset[tokens, None], alpha=-1)
         tick(MAPS, tokens.stop, len(blocks))

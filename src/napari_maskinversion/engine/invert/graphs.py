@@ -20,14 +20,13 @@ from ...base.oom_fallback import is_out_of_memory
 from ...base.progress import tell
 from ..compute.trial import Trial
 from ..explain.legrad import LeGrad
-from .loop import Descent, descend, evaluate
+from .loop import STATE, Descent, descend, evaluate
 
 # Most numbers of p in a step: more (ViT-B/16: 27 masks at 448 px) keep a GPU busy anyway, and what
 # a graph works on would take much memory between two inversions.
 _MOST: Final = 1 << 24
 _FEWEST_STEPS: Final = 3  # the first one is other work, the second one warms up
 _EVERYTHING: Final = slice(None)
-_STATE: Final = ("embeddings", "gradient", "_mean", "_square", "maps", "loss")
 _SINCE: Final = "2.14"  # of PyTorch: before, a recording that failed left its allocator recording
 _LIKE: Final = 0.01  # largest relative difference of a recorded step: products may be others
 
@@ -147,7 +146,7 @@ class _Step:
         graph.record(self._work)
         kind = (self.descent.maps.device, self.descent.config.precision, self.exact.route)
         if kind not in _tried:
-            state = [getattr(self.descent, name) for name in _STATE]
+            state = [getattr(self.descent, name) for name in STATE]
             before = [tensor.clone() for tensor in state]
             outcomes = []
             for work in (graph.repeat, self._work):

@@ -25,7 +25,7 @@ FloatArray = npt.NDArray[np.float32]
 BETAS: Final = (0.9, 0.999)
 EPSILON: Final = 1e-8
 # What `Descent` holds of each mask.
-_STATE: Final = ("embeddings", "gradient", "_mean", "_square", "maps", "loss", "losses")
+STATE: Final = ("embeddings", "gradient", "_mean", "_square", "maps", "loss", "losses")
 # What a result holds of each mask.
 _ROWS: Final = ("raw_embeddings", "grid_maps", "losses", "mask_ious", "low_resolution")
 
@@ -208,20 +208,20 @@ class Descent:
         """Return a copy of these masks' state."""
         part = copy(self)
         part.targets = self.targets.part(masks)
-        for name in _STATE:
+        for name in STATE:
             setattr(part, name, getattr(self, name)[masks])
         return part
 
     def adopt(self, masks: Tensor, part: Descent) -> None:
         """Copy a part's state back into these masks."""
-        for name in _STATE:
+        for name in STATE:
             getattr(self, name)[masks] = getattr(part, name)
         if self.last_step_maps is not None and part.last_step_maps is not None:
             self.last_step_maps[masks] = part.last_step_maps
 
     def load(self, other: Descent) -> None:
         """Copy the numbers of another descent of as many masks, and be at its step."""
-        for name in _STATE:
+        for name in STATE:
             getattr(self, name).copy_(getattr(other, name))
         self.step, self.last_step_maps = other.step, other.last_step_maps
         self.targets.load(other.targets)

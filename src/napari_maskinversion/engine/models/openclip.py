@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from ...base.cache_folder import is_offline
 from ...base.errors import ModelError, OfflineError
 from ...base.reading import read_json, validated
+from ...base.wording import one_line
 from .specs import (
     CONFIG_FILE,
     MODELS,
@@ -267,7 +268,7 @@ def build(
         with torch.device("meta"):
             module = text_towers.build_with_text(kind, arguments)
     except Exception as error:  # open_clip raises nearly anything on values that do not fit
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error) or type(error).__name__
         raise ModelError(f"{name} cannot be built, its sizes do not fit: {reason}.") from error
     if as_published:
         visual = cast("Any", module).visual
@@ -440,7 +441,7 @@ def tokenizer_of(
                 f"The tokenizer {name} of {model} is not on this machine, and {why}."
             ) from error
         except (ImportError, ValueError) as error:
-            why = " ".join(str(error).split())
+            why = one_line(error)
             raise ModelError(f"The tokenizer {name} of {model} cannot be read: {why}") from error
         return cast("Tokenizer", tokenizer)
 
