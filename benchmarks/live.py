@@ -85,7 +85,7 @@ def measure(strokes: int) -> dict[str, Any]:
     begun = time.perf_counter()
     widget = open_widget(viewer).panel()
     widget.vocabulary.text.setPlainText("\n".join(f"thing {k}" for k in range(40)))
-    widget.live.part.switch.setChecked(True)
+    widget.live.switch.setChecked(True)
     first = wait(lambda: widget.results.model.rowCount() > 0) - begun
     pause(2.0)
     seconds: list[float] = []

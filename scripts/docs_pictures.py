@@ -290,7 +290,7 @@ def live(window: Window, _: Path) -> None:
     drawn = np.asarray(layer.data) == 5
     layer.data_setitem(np.nonzero(drawn), 0)
     panel.reveal("label")
-    panel.live.part.switch.click()
+    panel.live.switch.click()
     window.wait(lambda: panel.results.model.rowCount() == 4)
     layer.data_setitem(np.nonzero(drawn), 5)
     window.wait(lambda: panel.results.model.rowCount() == 5)
@@ -299,7 +299,7 @@ def live(window: Window, _: Path) -> None:
     layer.mode = "paint"
     window.rest(1)
     window.shoot("live")
-    panel.live.part.switch.click()
+    panel.live.switch.click()
     window.rest()
 
 

@@ -51,7 +51,7 @@ def moments(window: Window) -> Iterator[tuple[str, list[Callable[[], object]]]]:
     yield "images", tabs[3:]
     for section in panel.tabs.areas["explore"].findChildren(Section):
         panel.reveal("explore")
-        above = [one for one in _outside(section) if not one.isExpanded()]
+        above = [one for one in _outside(section) if not one.is_open]
         for one in (*above, section):
             one.open()
         window.rest()

@@ -28,7 +28,7 @@ def _parts(area: Any) -> dict[str, list[str]]:
     from napari_maskinversion._napari.widgets.sections import Section
 
     sections = area.findChildren(Section)
-    arrows = {section.toggleButton() for section in sections}
+    arrows = {section.toggle for section in sections}
     buttons = [one for one in area.findChildren(QAbstractButton) if one not in arrows]
     buttons = [one for one in buttons if not isinstance(one.parent(), QMenu)]  # in no picture
     names = {"options": [], "buttons": []}

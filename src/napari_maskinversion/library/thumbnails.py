@@ -14,6 +14,7 @@ from ..images.plane_source import PlaneSource, read_reduced
 if TYPE_CHECKING:
     from PIL import Image
 
+Pixels = npt.NDArray[np.uint8]
 SIDE: Final = 96  # pixels of the longer side, at most
 _CONTEXT: Final = 1.5  # side of the picture, relative to the longer one of the region
 _LEAST: Final = 24  # plane pixels of a side: what a few pixels are shows around them
@@ -49,7 +50,7 @@ def cut_out(
     begin = min(int(top / down), high - 1), min(int(left / across), wide - 1)
     edges = (*begin, -int(-bottom // down), -int(-right // across))
     reduce = max(1, int(2 * half / max(down, across)) // (2 * SIDE))
-    pixels = _as_bytes(read_reduced(source, level, edges, reduce))
+    pixels = as_bytes(read_reduced(source, level, edges, reduce))
     share = SIDE / max(bottom - top, right - left)
     size = (max(1, round((right - left) * share)), max(1, round((bottom - top) * share)))
     if share > 1:
@@ -62,7 +63,7 @@ def cut_out(
     return picture
 
 
-def decoded(picture: bytes) -> npt.NDArray[np.uint8]:
+def decoded(picture: bytes) -> Pixels:
     """Return the pixels (h, w, 4) of a thumbnail."""
     from PIL import Image
 
@@ -70,7 +71,18 @@ def decoded(picture: bytes) -> npt.NDArray[np.uint8]:
         return np.asarray(opened.convert("RGBA"))
 
 
-def _as_bytes(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def outlined(pixels: Pixels) -> Pixels:
+    """Return a crop (h, w, 3) with the outline of its region: a light line within a dark one."""
+    mask = np.pad(pixels[..., 3] > 127, 1)
+    near = mask[:-2, 1:-1] & mask[2:, 1:-1] & mask[1:-1, :-2] & mask[1:-1, 2:]
+    around = mask[:-2, 1:-1] | mask[2:, 1:-1] | mask[1:-1, :-2] | mask[1:-1, 2:]
+    inside, picture = mask[1:-1, 1:-1], pixels[..., :3].copy()
+    picture[around & ~inside] = 0
+    picture[inside & ~near] = 255
+    return picture
+
+
+def as_bytes(pixels: npt.NDArray[Any]) -> Pixels:
     """Return pixels as a source has them (8 bits, or 0 to 1) with 8 bits, without opacity."""
     pixels = pixels[..., :3] if pixels.ndim == 3 else pixels
     pixels = pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels

@@ -117,7 +117,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
     assert [config.alpha for config in counted["runs"]] == [0, 5]
     finding = part.model.finding
     truth = load_scene("everyday-1").truth
-    best = finding.known.results.regions[finding.matches[0].row]
+    best = finding.results.regions[finding.matches[0].row]
     assert truth[best.id] == "frog"
     values = [one.similarity for one in finding.matches]
     assert values == sorted(values, reverse=True)
@@ -126,7 +126,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
     assert panel.results.results.regions[panel.results.row].id == best.id
     assert is_map_of(heat, best)
     qtbot.keyClick(part.table, Qt.Key.Key_Down)
-    second = finding.known.results.regions[finding.matches[1].row]
+    second = finding.results.regions[finding.matches[1].row]
     assert panel.results.results.regions[panel.results.row].id == second.id
     assert is_map_of(heat, second)
     assert not is_map_of(heat, panel.results.results.regions[panel.results.row])
@@ -150,7 +150,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
     press(qtbot, part.find)  # with those of the table, where alpha is the same
     found(qtbot, panel)
     assert len(counted["runs"]) == 5
-    assert part.model.finding.known.results is panel.results.results
+    assert part.model.finding.results is panel.results.results
 
 
 def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(

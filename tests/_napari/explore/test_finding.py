@@ -40,7 +40,7 @@ def test_embeddings_of_other_pixels_are_not_used_again(qtbot, shared, part, fini
     part.words.setText("a house, not a green frog")
     assert reused()
     query = embed_query(demo_model(), "a house, not a green frog")
-    similar = part.model.finding.known.results.embeddings @ query
+    similar = part.model.finding.results.embeddings @ query
     ranked = [match.row for match in part.model.finding.matches]
     assert ranked == np.argsort(-similar).tolist()
 

@@ -7,9 +7,16 @@ import numpy as np
 import pytest
 import skimage.io
 from qtpy.QtGui import QGuiApplication
+from qtpy.QtWidgets import QLabel
 
 from napari_maskinversion._napari.explore.imagine import ImagineSection
 from tests import tiny_decoders
+
+
+def shown(part):
+    """What the pictures in view are called."""
+    labels = part._grid.findChildren(QLabel)
+    return [one.accessibleName() for one in labels if one.accessibleName() and not one.isHidden()]
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +38,8 @@ def part(section, show, shared):
 def in_place(part, own_cache_folder, decoder):
     """Put the decoder in its usual place, and draw little."""
     shutil.copytree(decoder, own_cache_folder / "diffusion" / "kandinsky-2-2-decoder")
-    part.size.setValue(64)
-    part.steps.setValue(2)
+    part.form["size"].setValue(64)
+    part.form["steps"].setValue(2)
 
 
 def checked(part, qtbot, words):
@@ -48,17 +55,17 @@ def test_a_region_is_drawn_beside_the_whole_image_and_saved(
 ):
     assert checked(part, qtbot, "needed").startswith("Drawing on the CPU")
     assert part.draw.text() == "Draw region 2"
-    part.pictures.setValue(2)
-    part.seed.setValue(5)
-    part.guidance.setValue(3)
-    part.norm.setCurrentIndex(part.norm.findData("cls"))
+    part.form["pictures"].setValue(2)
+    part.form["seed"].setValue(5)
+    part.form["guidance"].setValue(3)
+    part.form["norm"].setCurrentIndex(part.form["norm"].findData("cls"))
     part.draw.click()
     assert not part.draw.isEnabled()
     assert not part.progress.isHidden()
-    part.seed.setValue(9)  # for the next drawing
+    part.form["seed"].setValue(9)  # for the next drawing
     finished(part)
     names = ["Region 2, seed 5", "Region 2, seed 6", "[CLS], seed 5", "[CLS], seed 6"]
-    assert part.shown() == names
+    assert shown(part) == names
     assert part.progress.isHidden()
     part.save_in(tmp_path / "pictures")
     record = json.loads((tmp_path / "pictures" / "imagine.json").read_text())
@@ -68,11 +75,11 @@ def test_a_region_is_drawn_beside_the_whole_image_and_saved(
     first = skimage.io.imread(tmp_path / "pictures" / "region-2_seed-5.png")
     part.save_in(tmp_path / "pictures")  # refused: nothing is replaced
     assert "already has" in messages[-1]
-    part.seed.setValue(5)
-    part.pictures.setValue(1)
+    part.form["seed"].setValue(5)
+    part.form["pictures"].setValue(1)
     part.draw.click()
     finished(part)
-    assert part.shown() == ["Region 2, seed 5", "[CLS], seed 5"]  # the earlier ones are gone
+    assert shown(part) == ["Region 2, seed 5", "[CLS], seed 5"]  # the earlier ones are gone
     part.save_in(tmp_path / "again")
     again = skimage.io.imread(tmp_path / "again" / "region-2_seed-5.png")
     np.testing.assert_array_equal(again, first)
@@ -82,13 +89,13 @@ def test_a_region_is_drawn_beside_the_whole_image_and_saved(
 def test_the_drawing_can_be_cancelled(part, finished, qtbot):
     part.draw.click()
     finished(part)
-    part.steps.setValue(500)
-    part.seed.setValue(1)
+    part.form["steps"].setValue(500)
+    part.form["seed"].setValue(1)
     part.draw.click()
     qtbot.waitUntil(lambda: "of 500" in part.progress.bar.format(), timeout=60_000)
     part.progress.cancel.click()
     finished(part)
-    assert part.shown() == ["Region 2, seed 0", "[CLS], seed 0"]  # those before it
+    assert shown(part) == ["Region 2, seed 0", "[CLS], seed 0"]  # those before it
     assert part.save.isEnabled()
     assert part.draw.isEnabled()
 
@@ -114,19 +121,19 @@ def test_a_decoder_for_another_model_is_refused(shared, part, finished, qtbot, t
     part.draw.click()
     finished(part)
     assert shared.session.notice is None  # the line above says it
-    assert part.shown() == []
+    assert shown(part) == []
 
 
 @pytest.mark.usefixtures("in_place")
 def test_pictures_go_with_the_results_that_they_are_of(shared, part, show, finished):
     part.draw.click()
     finished(part)
-    assert len(part.shown()) == 2
+    assert len(shown(part)) == 2
     shared.session.select(0)
     assert part.draw.text() == "Draw region 1"
-    assert len(part.shown()) == 2  # of region 2, as they say
+    assert len(shown(part)) == 2  # of region 2, as they say
     show()  # of another run
-    assert part.shown() == []
+    assert shown(part) == []
     assert not part.save.isEnabled()
 
 

@@ -11,7 +11,6 @@ from napari_maskinversion._napari.explore.region_sources import (
     of_library,
     of_project,
     open_region,
-    outlined,
     read_library,
 )
 from napari_maskinversion._napari.session import ProjectState, RegionPlace
@@ -22,6 +21,7 @@ from napari_maskinversion.batch.decided import archive_file
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.library.thumbnails import outlined
 from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.archive import open_archive
 from tests._napari.images.conftest import computed_once, save  # noqa: F401 - a fixture

@@ -96,8 +96,8 @@ def answered(viewer, dock, monkeypatch, run_to_end):
 
 def opened(qtbot, widget, which):
     section = (widget.why, widget.compare)[which].section
-    qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Space)
-    return section.content()
+    qtbot.keyClick(section.toggle, Qt.Key.Key_Space)
+    return (widget.why, widget.compare)[which]
 
 
 def choose(qtbot, combo, text):
@@ -122,8 +122,8 @@ def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, 
     slow.free = True
     run_to_end(widget)
     why, compare = widget.why.section, widget.compare.section
-    assert not why.isExpanded()
-    assert not compare.isExpanded()
+    assert not why.is_open
+    assert not compare.is_open
     shown = heat(widget)
     widget.results.table.selectRow(3)
     assert not np.array_equal(heat(widget), shown)
@@ -203,7 +203,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     np.testing.assert_array_equal(heat(answered), step)
     assert not np.array_equal(step, own)
     qtbot.keyClick(part.step, Qt.Key.Key_Home)
-    qtbot.keyClick(answered.why.section.toggleButton(), Qt.Key.Key_Return)
+    qtbot.keyClick(answered.why.section.toggle, Qt.Key.Key_Return)
     np.testing.assert_array_equal(heat(answered), own)
     assert not messages
     assert viewer.layers.selection.active is not layer

@@ -10,7 +10,7 @@ from napari_maskinversion._napari.explore import find_across
 from napari_maskinversion._napari.explore.region_sources import open_region, read_library
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.layers.layers import FILE
-from napari_maskinversion._napari.library.library_controller import _on_plane, _placed_as_in
+from napari_maskinversion._napari.library.library_controller import _placed_as_in
 from napari_maskinversion._napari.session import RegionPlace
 from napari_maskinversion.batch.decided import add_to_library, archive_file
 from napari_maskinversion.batch.opened import OpenProject, edit
@@ -146,7 +146,7 @@ def test_regions_of_a_stack_are_known_once_and_shown_on_their_plane(qtbot, panel
     library = panel.session.library = Library.new(tmp_path / "library")
     results = bundle(2, pixels=pixels)
     for position in ((("axis 0", 2),), (("z", 2),)):  # of napari's reader, of the command line
-        library.add(_placed_as_in(file, _on_plane(results, position)), image=file)
+        library.add(_placed_as_in(file, results, position), image=file)
     assert library.rows()["plane"].tolist() == ["z=2", "z=2"]
     same = str(library.folder / ".." / "stack.tif")
     panel.viewer.add_image(pixels, name="stack", metadata={FILE: same})

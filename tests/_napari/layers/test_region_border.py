@@ -5,8 +5,6 @@ import pytest
 
 from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion._napari.layers.overlays import (
-    DARK,
-    LIGHT,
     RegionBorder,
     bands,
     border_of,
@@ -64,7 +62,7 @@ def test_the_border_lies_on_the_region_in_two_tones_of_one_width_on_the_screen(b
     viewer, _, made = border
     np.testing.assert_allclose(made.corners, [[2 * 9.5 + 5, 2 * 19.5 + 7], [32, 2 * 24.5 + 7]])
     data = made._node.mesh_data
-    assert {tuple(tone) for tone in data.get_face_colors()} == {DARK, LIGHT}
+    assert {tuple(tone) for tone in data.get_face_colors()} == {(0, 0, 0, 1), (1, 1, 1, 1)}
     widths = []
     for zoom in (1.0, 8.0):
         viewer.scene.camera.zoom = zoom

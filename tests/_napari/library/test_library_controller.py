@@ -8,7 +8,7 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
-from napari_maskinversion._napari.library import sample
+from napari_maskinversion._napari.library import library_controller
 from napari_maskinversion._napari.panel.panel_state import read_state
 from napari_maskinversion.base.cache_folder import cache_folder
 from napari_maskinversion.library.library import Library
@@ -92,14 +92,14 @@ def test_regions_are_added_with_thumbnails_and_later_decisions_follow(
 
 
 def test_the_sample_library_is_made_at_first_use_and_chosen(widget, qtbot, monkeypatch, messages):
-    monkeypatch.setattr(sample, "scene_names", lambda: ["everyday-1", "everyday-2"])
-    monkeypatch.setattr(sample, "_SETTINGS", {"inversion.steps": 1, "resolution": 64})
+    monkeypatch.setattr(library_controller, "scene_names", lambda: ["everyday-1", "everyday-2"])
+    monkeypatch.setattr(library_controller, "_SETTINGS", {"inversion.steps": 1, "resolution": 64})
     widget.library.open_sample()
     assert not widget.library.part.progress.isHidden()
     qtbot.waitUntil(lambda: not widget.library.adding.busy, timeout=60_000)
     assert "The sample library" in messages[-1]
     library = widget.session.library
-    assert library.folder == cache_folder() / sample.FOLDER
+    assert library.folder == cache_folder() / library_controller.FOLDER
     assert library.info()["images"] == 2
     assert library.thumbnail(1) is not None
     assert usage().sizes["library"] > 0

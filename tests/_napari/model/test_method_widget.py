@@ -111,7 +111,7 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
     widget.results.table.selectRow(1)
     assert widget.canvas.heatmap.layer.data.max() == 0
     why = widget.why.section
-    qtbot.keyClick(why.toggleButton(), Qt.Key.Key_Space)
+    qtbot.keyClick(why.toggle, Qt.Key.Key_Space)
     assert widget.why.line.text() == "Crop has no heatmaps, overlaps or losses."
 
     widget.model.method.choose("alphaclip")

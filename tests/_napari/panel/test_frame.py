@@ -115,8 +115,8 @@ def test_each_section_of_explore_fits_320_pixels_when_it_is_open(reviewed):
     titles = {section.title for section in sections}
     assert titles >= {"Why", "Compare", "Find by words", "Captions", "What the embedding shows"}
     for section in sections:
-        section.expand(animate=False)
-        content = section.content()
+        section.open()
+        content = section.content
         width = max(content.minimumWidth(), content.minimumSizeHint().width())
         assert width <= NARROW - 20, section.text()
 

@@ -111,7 +111,7 @@ def test_tab_reaches_every_control_of_every_tab_from_head_to_foot(
     ]:
         area = widget.tabs.show_tab(name)
         if opened is not None:
-            opened.expand(animate=False)
+            opened.open()
 
         def check(name=name, area=area, opened=opened):
             reached, ends = tabbed(widget.input.image), (area, widget.foot)

@@ -105,7 +105,7 @@ def test_the_panel_starts_as_preferred(another, widget):
     assert made.model.spec.name == "ViT-B-16/openai"
     assert made.model.device.currentText() == "cpu"
     assert made.session.live
-    assert made.live.part.switch.isChecked()
+    assert made.live.switch.isChecked()
     made.shut_down()
     assert not made.session.live
 
@@ -162,7 +162,7 @@ def without_page(monkeypatch):
 
 
 def test_napari_s_page_and_the_panel_show_the_same(widget, page, qtbot):
-    assert widget.controller.page.available
+    assert widget.controller.page._page is not None
     page().heatmap = "viridis"
     assert load().heatmap == "viridis"
     page().model = "ViT-B-32/openai"
@@ -212,7 +212,7 @@ def test_napari_s_window_of_preferences_has_our_page(widget, page):
 
 def test_without_such_pages_the_panel_s_own_window_serves(another, without_page, widget, qtbot):
     made = another()
-    assert not made.controller.page.available
+    assert made.controller.page._page is None
     made.controller.pages.form["offline"].setChecked(True)
     assert load().offline
 
@@ -345,7 +345,7 @@ def test_every_form_follows_the_settings_of_the_session(widget):
         wanted.inversion.explainer,
     )
     assert (scope.windows.currentText(), scope.side.value()) == (MODES["fixed"], 300)
-    for form in (model.form, scope.form, widget.vocabulary.uncertainty.form):
+    for form in (model.form, scope.form, widget.vocabulary.uncertainty):
         assert form.values() == {key: wanted.get(key) for key in form.values()}
     model.form.set_values({"inversion.steps": 3})  # all else stays
     assert widget.session.settings == wanted.changed({"inversion.steps": 3})
@@ -358,7 +358,7 @@ def test_every_setting_comes_back_but_live_does_not(another, widget, messages):
     scope.channels.setCurrentIndex(1)
     scope.outline.click()
     scope.live.click()
-    widget.live.part.switch.click()
+    widget.live.switch.click()
     session = widget.session
     assert session.settings == wanted
     assert session.live

@@ -36,10 +36,10 @@ def test_of_what_explores_one_thing_is_open_at_a_time(widget, qtbot):
     widget.reveal("explore")
     why, compare = widget.why.section, widget.compare.section
     find, captions = widget.finder.section, widget.captions.section
-    assert not any(section.isExpanded() for section in (why, compare, find, captions))
+    assert not any(section.is_open for section in (why, compare, find, captions))
     for section in (why, captions):
-        qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Space)
-    assert [s.isExpanded() for s in (why, compare, find, captions)] == [False, False, False, True]
+        qtbot.keyClick(section.toggle, Qt.Key.Key_Space)
+    assert [s.is_open for s in (why, compare, find, captions)] == [False, False, False, True]
 
 
 def test_the_panel_and_its_topics_pass_no_functions_through_constructors():

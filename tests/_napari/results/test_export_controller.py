@@ -150,7 +150,7 @@ def test_the_place_on_earth_of_a_geotiff_reaches_every_file(
     panel = dock()
     panel.model.form.set_values({"inversion.steps": 1})
     if live:
-        panel.live.part.switch.setChecked(True)
+        panel.live.switch.setChecked(True)
         qtbot.waitUntil(lambda: panel.session.results is not None, timeout=60_000)
     else:
         run_to_end(panel)

@@ -132,13 +132,9 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     [
         (
             "ViT-B-16/openai",
-            "ViT-B-16/openai, is not on this machine; choose it in Settings, press Fetch",
+            "ViT-B-16/openai, is not on this machine: press Fetch in Settings > Model",
         ),
-        (
-            "my-own",
-            "my-own, is not in the list of models. If it is a file or folder of your own, choose "
-            "it in Settings > Model, then open the results again.",
-        ),
+        ("my-own", "my-own, is not on this machine: press Fetch in Settings > Model, or choose"),
         ("demo", "The model demo is not the one of this run any more; run again"),
     ],
 )

@@ -19,6 +19,7 @@ from qtpy.QtWidgets import QDockWidget, QFileDialog, QTableWidget
 
 from napari_maskinversion._napari.layers import overlays
 from napari_maskinversion._napari.layers.heatmap import DIMMED, OPACITY
+from napari_maskinversion._napari.layers.overlays import CROP_SIDE
 from napari_maskinversion._napari.review.decided_layer import DARK, LIGHT, seen_on
 from napari_maskinversion._napari.session import changed_rows, outdated, session_of
 from napari_maskinversion.results.export.catalogue import FORMATS
@@ -341,35 +342,32 @@ def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene
 def test_the_crop_beside_the_suggestions_is_that_of_the_region(qtbot, reviewing, scene):
     part, image = reviewing.review.part, scene[0]
     for key in "AN":
-        crop = part.crop.crop
         rows, columns = np.nonzero(scene[1] == selected(reviewing))
-        (top, left), (bottom, right) = (
-            crop.border.reshape(-1, 2).min(0),
-            crop.border.reshape(-1, 2).max(0),
-        )
-        height, width = crop.pixels.shape[:2]
-        inside = crop.pixels[
-            round(top * height) : round(bottom * height), round(left * width) : round(right * width)
-        ]
-        np.testing.assert_array_equal(
-            inside, image[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
-        )
-        assert height > np.ptp(rows) + 10  # with what is around it
+        shown = part.crop.pixmap().toImage()
+        assert max(shown.width(), shown.height()) == CROP_SIDE
+        middle = [(axis.min() + axis.max() + 1) / 2 for axis in (rows, columns)]
+        top, left = (max(0, int(at - 12)) for at in middle)  # with what is around it
+        bottom, right = (int(at + 12) + 1 for at in middle)
+        scale = CROP_SIDE / max(bottom - top, right - left)
+        for y, x in ((rows.min() + 4, columns.min() + 4), (rows.max() - 3, columns.max() - 3)):
+            place = [round((at + 0.5) * scale) for at in (x - left, y - top)]
+            pixel = shown.pixelColor(*place).getRgb()[:3]
+            assert np.abs(np.subtract(pixel, image[y, x])).mean() < 40
         press(qtbot, canvas(reviewing), key)
     reviewing._viewer.layers.remove("cells")
     assert not part.body.isVisible()
 
 
 def test_the_crop_of_a_large_region_is_read_beside_the_window(qtbot, monkeypatch, reviewing):
-    readers, read = [], overlays.read_reduced
+    readers, read = [], overlays.cut_out
     monkeypatch.setattr(overlays, "_QUICK", 0, raising=False)
     monkeypatch.setattr(
         overlays,
-        "read_reduced",
+        "cut_out",
         lambda *args: (readers.append(threading.current_thread()), read(*args))[1],
     )
     press(qtbot, canvas(reviewing), "A")
-    qtbot.waitUntil(lambda: reviewing.review.part.crop.crop is not None)
+    qtbot.waitUntil(lambda: not reviewing.review.part.crop.pixmap().isNull())
     assert readers
     assert threading.main_thread() not in readers
 

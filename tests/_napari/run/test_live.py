@@ -24,7 +24,7 @@ def settled(qtbot, panel):
 @pytest.fixture
 def live(qtbot, panel, inverted):
     """The same with live mode switched on and the first answer there."""
-    qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
+    qtbot.keyClick(panel.live.switch, Qt.Key.Key_Space)
     assert panel.session.live
     settled(qtbot, panel)
     assert panel.results.results.ids == [1, 2]
@@ -55,7 +55,7 @@ def test_a_stroke_updates_its_row_and_no_other(qtbot, live, inverted):
     assert live.results.row == 0
     assert not np.array_equal(live.canvas.heatmap.layer.data, heatmap)
     assert camera.center == centre  # the view is where the user draws
-    assert live.live.part.line.text() == "Live: 2 regions up to date."
+    assert live.live.line.text() == "Live: 2 regions up to date."
 
 
 def test_the_row_that_is_computed_says_so(qtbot, live):
@@ -64,7 +64,7 @@ def test_the_row_that_is_computed_says_so(qtbot, live):
 
     def look(computing):
         status = [model.data(model.index(row, column)) for row in (0, 1)]
-        seen.append((live.live.part.line.text(), status))
+        seen.append((live.live.line.text(), status))
 
     live.session.events.computing.connect(look)
     live._viewer.layers["cells"].paint((40, 30), 1)
@@ -203,7 +203,7 @@ def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, r
     cells.paint((40, 30), 1)
     live.start()
     assert live.runner.busy
-    assert live.live.part.line.text() == "Live mode continues after the run."
+    assert live.live.line.text() == "Live mode continues after the run."
     cells.paint((41, 30), 1)
     assert not live.live._timer.isActive()
     qtbot.waitUntil(lambda: not live.runner.busy, timeout=20_000)
@@ -212,7 +212,7 @@ def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, r
 
 
 def test_other_words_and_limits_are_judged_without_inverting(qtbot, live, inverted):
-    live.vocabulary.uncertainty.form.set_values({"unsure.overlap": 1.0})
+    live.vocabulary.uncertainty.set_values({"unsure.overlap": 1.0})
     settled(qtbot, live)
     assert live.results.results.info.settings.unsure.overlap == 1.0
     assert all("low overlap" in status for status in live.results.model.frame["status"])
@@ -303,7 +303,7 @@ def test_too_large_a_plane_is_told_and_live_mode_switched_off(
     qtbot, panel, inverted, messages, monkeypatch
 ):
     monkeypatch.setattr(live_controller, "MOST_PIXELS", 10_000)
-    qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
+    qtbot.keyClick(panel.live.switch, Qt.Key.Key_Space)
     assert not panel.session.live
     (message,) = messages
     assert "Live mode is off now" in message
@@ -315,13 +315,13 @@ def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
     live.vocabulary.text.setPlainText("")
     settled(qtbot, live)
     assert live.foot.status.text().startswith("Live: There are no words")
-    assert live.live.part.line.isHidden()
+    assert live.live.line.isHidden()
     assert live.session.live
     assert shown(live) == [1, 2]
     assert messages == []
     live.vocabulary.text.setPlainText("apple\ncar")
     settled(qtbot, live)
-    assert live.live.part.line.text() == "Live: 2 regions up to date."
+    assert live.live.line.text() == "Live: 2 regions up to date."
     assert live.session.notice is None
 
 
@@ -385,14 +385,14 @@ def test_closing_the_panel_ends_live_mode(qtbot, live, inverted):
 
 def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_end):
     def switch():
-        qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
+        qtbot.keyClick(panel.live.switch, Qt.Key.Key_Space)
         settled(qtbot, panel)
 
     run_to_end(panel)
     embeddings = panel.results.results.raw_embeddings
     inverted.clear()
     switch()
-    assert panel.live.part.line.text() == "Live: 2 regions up to date."
+    assert panel.live.line.text() == "Live: 2 regions up to date."
     assert inverted == []
     np.testing.assert_array_equal(panel.results.results.raw_embeddings, embeddings)
     panel._viewer.layers["cells"].paint((40, 30), 1)

@@ -8,7 +8,7 @@ from qtpy.QtCore import Qt
 from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion._napari.layers.heatmap import HeatmapLayer
 from napari_maskinversion._napari.layers.layers import is_ours
-from napari_maskinversion._napari.layers.overlays import OutlineLayer
+from napari_maskinversion._napari.layers.overlays import RegionBorder
 from napari_maskinversion.images.windows import WindowConfig
 
 AFFINE = np.array([[1.2, 0.1, 5], [-0.2, 0.9, -3], [0, 0, 1]])
@@ -99,19 +99,18 @@ def test_a_heatmap_of_a_transposed_view_is_transposed_like_it():
     np.testing.assert_allclose(heat.layer.data_to_world((0, 5)), image.data_to_world((4.5, 54.5)))
 
 
-def test_the_outline_is_the_windows_edge():
-    viewer = ViewerModel()
+def test_the_outline_is_the_windows_edge(window, viewer):
     image = viewer.add_image(np.random.rand(3, 200, 300), scale=(1, 0.5, 2), translate=(0, 3, -7))
     viewer.dims.set_point(0, 2)
-    outline = OutlineLayer(viewer)
+    outline = RegionBorder(viewer)
     for box in ((40.0, 60.0, 80.0, 160.0), (0.0, 0.0, 200.0, 300.0)):
-        outline.show(image, plane_shown(viewer, image), box)
-        world = [outline.layer.data_to_world(corner) for corner in outline.layer.data[0]]
-        y0, x0, y1, x1 = np.asarray(box) - 0.5
-        corners = [(2, y0, x0), (2, y0, x1), (2, y1, x1), (2, y1, x0)]
-        np.testing.assert_allclose(world, [image.data_to_world(corner) for corner in corners])
-        assert len(outline.layer.data) == 1
-    assert is_ours(outline.layer)
+        outline.show_box(image, plane_shown(viewer, image), box)
+        ends = np.asarray(box).reshape(2, 2) - 0.5
+        world = [image.data_to_world((2, *end))[1:] for end in ends]
+        np.testing.assert_allclose(outline.corners, world)
+    viewer.dims.set_point(0, 1)
+    assert not outline.visible
+    outline.remove()
 
 
 @pytest.fixture
@@ -128,7 +127,9 @@ def large(viewer, dock):
     return made
 
 
-def test_small_regions_of_a_large_image_are_seen_in_windows(qtbot, large, run_to_end, messages):
+def test_small_regions_of_a_large_image_are_seen_in_windows(
+    window, qtbot, large, run_to_end, messages
+):
     viewer, scope = large._viewer, large.input.scope
     run_to_end(large, seconds=600)
     assert not messages
@@ -144,16 +145,23 @@ def test_small_regions_of_a_large_image_are_seen_in_windows(qtbot, large, run_to
         np.testing.assert_allclose(heat.scale, [(y1 - y0) / grid[0], (x1 - x0) / grid[1]])
         assert y1 - y0 < 150
         assert y0 <= region.bbox[0] < region.bbox[2] <= y1
-    assert large.canvas.outline.layer is None
+
+    def corner_of(row):
+        return np.array(results.regions[row].window.box[:2]) - 0.5
+
+    outline = large.canvas.outline
+    assert not outline.visible
     scope.outline.setChecked(True)
-    corners = large.canvas.outline.layer.data[0]
-    np.testing.assert_allclose(corners.min(0), np.asarray(results.regions[2].window.box[:2]) - 0.5)
+    np.testing.assert_allclose(
+        outline.corners[0], np.array(results.regions[2].window.box[:2]) - 0.5
+    )
     # Rows before the last one keep theirs, and the box unticked takes it away.
     qtbot.keyClick(large.results.table, Qt.Key.Key_Up)
-    corners = large.canvas.outline.layer.data[0]
-    np.testing.assert_allclose(corners.min(0), np.asarray(results.regions[1].window.box[:2]) - 0.5)
+    np.testing.assert_allclose(
+        outline.corners[0], np.array(results.regions[1].window.box[:2]) - 0.5
+    )
     scope.outline.setChecked(False)
-    assert large.canvas.outline.layer is None
+    assert not outline.visible
     assert [layer.name for layer in viewer.layers if is_ours(layer)] == ["heatmap: photo"]
 
 

@@ -201,11 +201,11 @@ def test_columns_of_the_user_stay_when_masks_are_painted_anew(qtbot, panel, part
     segment()
     made = panel.input.regions.layer
     made.features = made.features.assign(kind=["nut", "bolt"], checked=[True, False], size=[7, 8])
-    part.erode.setValue(4)  # nothing is left of the second
+    part.cleaning["erode"].setValue(4)  # nothing is left of the second
     qtbot.waitUntil(lambda: not (made.data == 2).any(), timeout=10_000)
     assert made.features[["index", "kind"]].to_numpy().tolist() == [[1, "nut"], [2, "bolt"]]
     made.features = pd.DataFrame({"kind": ["", "nut"]})  # a row's place is its label
-    part.erode.setValue(0)
+    part.cleaning["erode"].setValue(0)
     qtbot.waitUntil(lambda: (made.data == 2).any(), timeout=10_000)
     assert panel.input.regions.layer is made
     kinds = dict(zip(made.features["index"], made.features["kind"].fillna("none"), strict=True))
@@ -251,11 +251,11 @@ def test_sam_s_masks_are_gone_through_by_keyboard_and_cleaned(qtbot, widget, che
     assert widget.input.regions.layer is made
     qtbot.mouseClick(part.previous, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: np.array_equal(made.data, first), timeout=10_000)
-    part.erode.setValue(2)
+    part.cleaning["erode"].setValue(2)
     qtbot.waitUntil(lambda: (made.data > 0).sum() < (first > 0).sum(), timeout=10_000)
     # What the user painted stays: the next masks go into a layer of their own.
     made.data[0, 0] = 77
-    part.erode.setValue(0)
+    part.cleaning["erode"].setValue(0)
     qtbot.waitUntil(lambda: widget.input.regions.layer is not made, timeout=10_000)
     assert made.data[0, 0] == 77
     np.testing.assert_array_equal(widget.input.regions.layer.data, first)
@@ -302,26 +302,26 @@ def test_everything_in_the_image_is_found_as_the_controls_say(
     assert controls.isHidden()
     qtbot.keyClick(part.everything, Qt.Key.Key_Space)
     assert not controls.isHidden()
-    assert controls.config() == AutomaticConfig()
+    assert part.automatic() == AutomaticConfig()
     part.use_file(checkpoint)
-    controls.form["points_per_side"].setValue(4)
+    part.grid["points_per_side"].setValue(4)
     before = panel.input.regions.layer
-    controls.form["score"].setValue(1.0)
+    part.grid["score"].setValue(1.0)
     segment()
     assert "lower 'Score from' or 'Stability from'" in messages[-1]
     assert panel.input.regions.layer is before
-    controls.form["score"].setValue(0)
-    controls.form["stability"].setValue(0)
-    controls.form["overlap"].setValue(1)
+    part.grid["score"].setValue(0)
+    part.grid["stability"].setValue(0)
+    part.grid["overlap"].setValue(1)
     labels = segment()
     expected = AutomaticConfig(points_per_side=4, score=0, stability=0, overlap=1)
-    assert controls.config() == expected
+    assert part.automatic() == expected
     assert part.object.count() == len(_everything(panel, checkpoint, expected)) > 2
     assert part.object.itemText(0) == "1  (found)"
     assert part.score.text().startswith("Mask 1 of 1, score ")
     assert labels.any()
     few = expected.model_copy(update={"min_area": 31_500})
-    controls.form["min_area"].setValue(few.min_area)
+    part.grid["min_area"].setValue(few.min_area)
     segment()
     assert 0 < part.object.count() == len(_everything(panel, checkpoint, few)) < 48
 
@@ -343,7 +343,7 @@ def test_a_run_that_brings_nothing_leaves_the_earlier_regions_their_image(
     monkeypatch.setattr(panel.segment.runner, "start", lambda request: None)
     panel.segment.start()  # as if it was cancelled
     panel.segment._ended()
-    part.erode.setValue(1)
+    part.cleaning["erode"].setValue(1)
     qtbot.waitUntil(lambda: (made.data > 0).sum() < (before > 0).sum(), timeout=10_000)
     assert made.data.shape == before.shape
     assert panel.input.regions.layer is None  # the other image has none
@@ -504,7 +504,7 @@ def test_every_control_fits_the_dock_and_has_a_tool_tip_and_a_name(part):
     assert part.minimumSizeHint().width() <= 320
     part.everything.setChecked(True)
     assert part.minimumSizeHint().width() <= 320
-    controls = vars(part) | form_widgets(part.everything_widget.form) | vars(part.fetching)
+    controls = vars(part) | form_widgets(part.grid) | vars(part.fetching)
     rows = ("line", "progress", "everything_widget", "fetching", "problem")
     for name, item in controls.items():
         if isinstance(item, QWidget) and name not in rows:
@@ -524,7 +524,13 @@ def test_the_window_shows_all_of_its_controls_also_where_one_is_added(qtbot, pan
     dialog = panel.segment.dialog
     for chosen in (0, 1):  # without a checkpoint, and one to fetch
         part.checkpoint.setCurrentIndex(chosen)
-        for control in (part.add_boxes, part.file, part.next, part.erode, part.largest):
+        for control in (
+            part.add_boxes,
+            part.file,
+            part.next,
+            part.cleaning["erode"],
+            part.cleaning["keep_largest"],
+        ):
             qtbot.waitUntil(lambda c=control: c.visibleRegion().boundingRect() == c.rect())
     assert dialog.height() < dialog.screen().availableSize().height()
 

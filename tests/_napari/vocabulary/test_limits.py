@@ -69,7 +69,7 @@ def test_limits_that_change_count_at_once_in_table_and_files(
     assert panel.results.results.info.vocabulary.threshold is None
     # Both labels are as probable: doubtful, unless nobody asks.
     assert any("low margin" in text for text in said(panel, "status"))
-    limits = panel.vocabulary.uncertainty.form
+    limits = panel.vocabulary.uncertainty
     limits.set_values({"unsure.margin": 0.5, "unsure.overlap": 0})  # no longer automatic
     type_into(qtbot, limits["unsure.margin"], "0")
     settle(qtbot, panel)

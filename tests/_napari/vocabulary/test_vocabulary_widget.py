@@ -327,10 +327,10 @@ def test_none_of_these_may_be_off(qtbot, part):
 def test_limits_of_flags_reach_the_run(qtbot, widget, slow, run_to_end):
     slow.free = True
     part = widget.vocabulary.uncertainty
-    assert not part.isVisible()  # a page of the settings
-    part.form["unsure.tokens"].setValue(3)
-    part.form.set_values({"unsure.overlap": 0, "unsure.margin": 0.0025})
-    assert part.form["unsure.overlap"].text() == "off"
+    assert not part["unsure.tokens"].isVisible()  # on a page of the settings
+    part["unsure.tokens"].setValue(3)
+    part.set_values({"unsure.overlap": 0, "unsure.margin": 0.0025})
+    assert part["unsure.overlap"].text() == "off"
     run_to_end(widget)
     limits = slow.settings.unsure
     assert (limits.tokens, limits.overlap, limits.margin) == (3, 0, 0.0025)

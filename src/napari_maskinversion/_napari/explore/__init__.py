@@ -1,16 +1,11 @@
 """A closer look at results: why, compare, find, gallery, map, captions, pictures."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from qtpy.QtWidgets import QWidget
+from typing import Any
 
 TAB = "explore"
 
 
-def content(panel: Any) -> QWidget:
+def content(panel: Any) -> Any:
     """Return the content of the tab."""
     from ..widgets.sections import one_at_a_time
 

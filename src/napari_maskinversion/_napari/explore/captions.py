@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QFileDialog, QLineEdit, QWidget
+from qtpy.QtWidgets import QWidget
 
 from ...base import progress_words as words
 from ...base.errors import Cancelled, InputError
@@ -23,10 +23,10 @@ from ...pipeline.captions import add_captions
 from ...results.region_result import RegionResult
 from ...results.results import Results
 from ..run_requests.preparing import check_on_disk
-from ..run_requests.run_task import BankChoice
 from ..session import same_regions
 from ..widgets.controls import number_box
-from ..widgets.sections import Note, Section, button, combo_box, form, line, stack
+from ..widgets.dialogs import ask_file, ask_folder
+from ..widgets.sections import Note, Section, button, combo_box, form, line, stack, text_field
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
@@ -51,9 +51,8 @@ class CaptionsSection(ProgressSection):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._banks: list[CaptionBank] = []
-        self._opening = Worker("latest", "Opening the caption bank", parent=self)
-        self._opening.done.connect(self.add)
-        self._opening.failed.connect(refuse)
+        name = "Opening the caption bank"
+        self._opening = Worker("latest", name, self.add, refuse, parent=self)
         self.banks = combo_box([_NONE], tip="The caption bank for the next run")
         tip = "How many captions each region gets"
         self.top = number_box(1, _MOST, TOP, tip, name="Captions of a region")
@@ -71,11 +70,9 @@ class CaptionsSection(ProgressSection):
         )
         tip = "Add captions to the regions in the results above; nothing is inverted again"
         self.search = button("Search captions for these regions", tip, self.run)
-        self.column, self.encoding = QLineEdit(), QLineEdit()
-        self.column.setPlaceholderText("caption, text or title")
-        self.column.setToolTip("Column of the CSV file with the captions")
-        self.encoding.setPlaceholderText("UTF-8")
-        self.encoding.setToolTip("Encoding of the file, for example latin-1")
+        tip = "Column of the CSV file with the captions"
+        self.column = text_field("caption, text or title", tip)
+        self.encoding = text_field("UTF-8", "Encoding of the file, for example latin-1")
         self.generated = GenerateSection(shared)
         self._build()
         self.banks.currentIndexChanged.connect(self.refresh)
@@ -120,17 +117,14 @@ class CaptionsSection(ProgressSection):
 
     def ask_file(self) -> None:
         """Ask for a file of captions."""
-        path, _ = QFileDialog.getOpenFileName(
-            self, "Build a caption bank", "", "Captions (*.txt *.csv *.tsv);;All files (*)"
-        )
-        if path:
-            self.build_from(Path(path))
+        kinds = "Captions (*.txt *.csv *.tsv);;All files (*)"
+        if file := ask_file(self, "Build a caption bank", kinds):
+            self.build_from(file)
 
     def ask_folder(self) -> None:
         """Ask for the folder of a bank."""
-        folder = QFileDialog.getExistingDirectory(self, "Open a caption bank")
-        if folder:
-            self.open_folder(Path(folder))
+        if folder := ask_folder(self, "Open a caption bank"):
+            self.open_folder(folder)
 
     # -- for the panel ------------------------------------------------------------------------
 
@@ -158,14 +152,14 @@ class CaptionsSection(ProgressSection):
         self.search.setVisible(self._searchable is not None)
         choice = None
         if bank is not None and bank.complete:
-            choice = BankChoice(bank, self.top.value())
+            choice = bank, self.top.value()
         elif bank is not None:
             problem = (
                 f"The caption bank '{title_of(bank)}' cannot be used yet: {about(bank)} Or choose "
                 f"'{_NONE}' there."
             )
         self._session.captions, self._session.captions_problem = choice, problem
-        self.generated.use_memory(None if choice is None else choice.bank)
+        self.generated.use_memory(None if choice is None else bank)
 
     @property
     def _problem(self) -> str:

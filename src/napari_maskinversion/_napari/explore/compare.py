@@ -16,7 +16,8 @@ from ...base.progress import telling
 from ...engine.methods.registry import Method, list_methods
 from ...engine.models.registry import list_models, model_state
 from ...images.windows import MODES
-from ...results.settings import Setting, fields_of
+from ...results.region_result import RegionResult
+from ...results.settings import RunSettings, Setting, fields_of
 from ..run_requests.estimator import Estimator, Work, comparison
 from ..run_requests.preparing import usable_settings
 from ..widgets.controls import pixmap_of
@@ -27,8 +28,6 @@ from .work_section import RegionSection, Shared
 
 if TYPE_CHECKING:
     from ...pipeline.comparing import Answer
-    from ...results.region_result import RegionResult
-    from ...results.settings import RunSettings
 
 _SIDE: Final = 150  # pixels of a thumbnail
 

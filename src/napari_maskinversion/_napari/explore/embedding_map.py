@@ -12,6 +12,8 @@ from qtpy.QtCore import Qt
 
 from ...language.labels.label import colors_of
 from ...library.embedding_map import EmbeddingMap, Way, embedding_map
+from ...results.results import Results
+from ...review.together import Decided
 from ..session import same_regions
 from ..widgets.sections import Note, button, combo_box, form, line, stack
 from ..workers.driver import Update, show
@@ -25,8 +27,6 @@ from .work_section import ProgressSection, Shared
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...results.results import Results
-    from ...review.together import Decided
     from .map_view import MapView
 
 _WAYS: Final[dict[str, Way]] = {"PCA, at once": "pca", "t-SNE, in groups": "tsne"}
@@ -69,9 +69,8 @@ class MapSection(ProgressSection):
         )
         self.make = button("Show map", "Draw the regions as points, below the image", self.run)
         self.about = Note(_ABOUT)
-        self.again = Worker("latest", "Reading the library", parent=self)
-        self.again.done.connect(self._take_library)
-        self.again.failed.connect(refuse)
+        name = "Reading the library"
+        self.again = Worker("latest", name, self._take_library, refuse, parent=self)
         stack(self, form([line(self.of, self.way), self.make, self.progress, self.about]))
 
     def bind(self) -> None:

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt
-from qtpy.QtWidgets import QAbstractItemView, QCheckBox, QHeaderView, QLineEdit, QPushButton
+from qtpy.QtCore import QModelIndex, Qt
+from qtpy.QtWidgets import QAbstractItemView, QHeaderView
 
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ...language.ranking.query import check_query
 from ...language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, find
-from ...results.settings import fields_of
+from ...results.export.bundle import Masks
+from ...results.region_result import RegionResult
+from ...results.results import Results
+from ...results.settings import RunSettings, fields_of
 from ...review.decisions import STATUSES
 from ..layers.coordinates import ViewPoint
 from ..layers.layers import count_regions
-from ..layers.tasks import ImageFingerprint, PlaneFinder
+from ..layers.tasks import ImageFingerprint, PlaneFinder, identities
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of, find_request
 from ..run_requests.run_task import Request, RunTask
+from ..session import ResultRecord
 from ..widgets.form import SettingsForm
-from ..widgets.sections import Note, combo_box, form, line, stack, table_view
+from ..widgets.sections import Note, button, check_box, combo_box, form, line, stack, text_field
+from ..widgets.tables import RowsModel, table_view
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import refusing
-from .far_hits import FarHitsList
 from .find_across import FarHits, Query, in_library, in_project
 from .find_anywhere import Anywhere, Example, Proposed, find_anywhere, search_of
-from .hits import HitsRow
+from .hits import FarHitsList, HitsRow
 from .work_section import ProgressSection, Shared
-
-if TYPE_CHECKING:
-    from ...pipeline.run import PlaneTask
-    from ...results.export.bundle import Masks
-    from ...results.region_result import RegionResult
-    from ...results.results import Results
 
 _ROWS_SHOWN: Final = 6
 _WHY: Final = (
@@ -47,6 +45,10 @@ _WHY: Final = (
     "56 % at 5, 21 % at 20."
 )
 _WHERE: Final = ("In this image", "In the project", "In the library")
+_WHOLE: Final = (
+    "For words about places, such as 'on the left'. Off: windows as in a run; small regions of "
+    "large images are found in windows only."
+)
 _ALL: Final = "all"
 _ABOUT: Final = "Describe one region and what is around it."
 _LIKE: Final = (
@@ -77,13 +79,12 @@ class FindSection(ProgressSection):
         self._next: tuple[Any, Any, PlaneFinder] | None = None
         self._proposed: Proposed | None = None  # Of the last search without regions
         self._example: Example | None = None  # Of the last search by one
-        self.words = QLineEdit()
-        self.words.setPlaceholderText("the dog on the left")
-        self.words.setAccessibleName("Words that describe a region")
-        self.words.setToolTip("Say which region you mean, and press Enter: red cell, not debris")
+        tip = "Say which region you mean, and press Enter: red cell, not debris"
+        name = "Words that describe a region"
+        self.words = text_field("the dog on the left", tip, name=name)
         self.words.setClearButtonEnabled(True)
-        self.find = QPushButton("Find")
-        self.find.setToolTip("Rank the regions by how well these words fit them (Enter)")
+        tip = "Rank the regions by how well these words fit them (Enter)"
+        self.find = button("Find", tip, self.run)
         (alpha,) = (field for field in fields_of("inversion") if field.name == "alpha")
         self.form = SettingsForm(
             [replace(alpha, default=EXPRESSION_ALPHA, help=_WHY)],
@@ -91,15 +92,9 @@ class FindSection(ProgressSection):
             parent=self,
         )
         self.alpha = self.form[alpha.key]
-        self.whole = QCheckBox("See the whole image with each region")
-        self.whole.setToolTip(
-            "For words about places, such as 'on the left'. Off: windows as in a run; small "
-            "regions of large images are found in windows only."
-        )
-        self.anywhere = QCheckBox("Also propose regions")
-        self.anywhere.setToolTip(
-            "Regions are proposed in the whole image, as where there are none at all"
-        )
+        self.whole = check_box("See the whole image with each region", _WHOLE)
+        tip = "Regions are proposed in the whole image, as where there are none at all"
+        self.anywhere = check_box("Also propose regions", tip)
         self.where = combo_box(
             _WHERE,
             name="Where to find",
@@ -111,7 +106,7 @@ class FindSection(ProgressSection):
             tip="Only regions with this decision, or of this class: choose, or type a class",
             typed=True,
         )
-        self.like = QPushButton("All like this one")
+        self.like = button("All like this one", "", self._run_like)
         self.far = FarHitsList(shared.session)
         self.hits = HitsRow(shared)
         self.estimate = Note(name="What finding would take")
@@ -129,8 +124,6 @@ class FindSection(ProgressSection):
         self.where.currentIndexChanged.connect(lambda _: self._turn_elsewhere())
         self.anywhere.toggled.connect(self.estimator.later)
         self.words.returnPressed.connect(self.run)
-        self.find.clicked.connect(lambda _=False: self.run())
-        self.like.clicked.connect(lambda _=False: self._run_like())
         self.hits.changed.connect(self._cut)
         self.hits.made.connect(self._made)
         self.section.toggled.connect(self._seen)
@@ -289,7 +282,7 @@ class FindSection(ProgressSection):
                 return
             run, image = find_request(self._viewer, self._session, *self._how)
             self._next = image, self._session.regions, run.input.finder
-            known = usable(self._known(image), run)
+            known = [one for one in self._known(image) if fits(one.results, run.settings)]
             self.start(partial(find_regions, expression, run, known, self._store))
 
     def _example_now(self) -> Example | None:
@@ -334,16 +327,14 @@ class FindSection(ProgressSection):
         self._next = self._session.image, search, search.finder
         self.start(partial(find_anywhere, search, self._store))
 
-    def _known(self, image: Any) -> list[Known]:
+    def _known(self, image: Any) -> list[ResultRecord]:
         """Return results of the same image layer; the worker compares the pixels."""
-        known: list[Known] = []
-        record = self._session.record
-        if record is not None and record.fingerprint is not None and record.snapshot.image is image:
-            masks = record.masks if isinstance(record.masks, dict) else {}
-            known.append(Known(record.results, record.fingerprint, masks))
-        if self._shown is not None and self._shown[1] is image:
-            known.append(self._shown[0].known)
-        return known
+        known = [self._session.record, self._shown and self._shown[0].record]
+        return [
+            one
+            for one in known
+            if one and one.fingerprint is not None and one.snapshot.image is image
+        ]
 
     def answered(self, answer: Finding | Anywhere | FarHits) -> None:
         """Show a ranking."""
@@ -389,7 +380,7 @@ class FindSection(ProgressSection):
         if finding is None:
             return
         if finding.how:
-            total = len(finding.known.results)
+            total = len(finding.results)
             self.about.setText(f"{finding.expression}: {count:,} of {total:,} hits. {finding.how}")
         if not count:
             self._canvas.blank()
@@ -412,9 +403,9 @@ class FindSection(ProgressSection):
         region, row = finding.region(place), self._row_of(place)
         if row >= 0:
             self._session.select(row)
-        if finding.known.results is not self._session.results:
+        if finding.results is not self._session.results:
             # The table has another embedding of this region; show the one that was ranked.
-            mask = finding.known.masks.get((region.position, region.id))
+            mask = finding.masks.get((region.position, region.id))
             self._canvas.show(region, outlined=self._session.outlined, of=(image, finder, mask))
 
     def _row_of(self, place: int) -> int:
@@ -437,7 +428,7 @@ class FindSection(ProgressSection):
 
     def _turned(self, tab: str) -> None:
         """Show what was found again; on other tabs the canvas shows what the selected row says."""
-        if tab == "explore" and self.section.isExpanded():
+        if tab == "explore" and self.section.is_open:
             self._show(self.table.currentIndex().row())
 
     def _seen(self, seen: bool) -> None:
@@ -453,12 +444,11 @@ class FindSection(ProgressSection):
             self._canvas.show(results.regions[row], outlined=outlined, move=False)
 
 
-class MatchesModel(QAbstractTableModel):
+class MatchesModel(RowsModel):
     """Regions, best first."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.finding: Finding | None = None
+    titles = _COLUMNS
+    finding: Finding | None = None
 
     def show(self, finding: Finding | None) -> None:
         """Show another finding."""
@@ -466,14 +456,10 @@ class MatchesModel(QAbstractTableModel):
         self.finding = finding
         self.endResetModel()
 
-    def rowCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
-        """Regions."""
-        inside = parent is not None and parent.isValid()
-        return 0 if inside or self.finding is None else len(self.finding.matches)
-
-    def columnCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
-        """Columns shown."""
-        return len(_COLUMNS) if parent is None or not parent.isValid() else 0
+    @property
+    def count(self) -> int:
+        """Number of regions."""
+        return 0 if self.finding is None else len(self.finding.matches)
 
     def data(self, index: Any, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Text or alignment of a cell."""
@@ -481,10 +467,8 @@ class MatchesModel(QAbstractTableModel):
             flags = Qt.AlignmentFlag
             side = (flags.AlignHCenter, flags.AlignLeft, flags.AlignRight, flags.AlignRight)
             return int((*side, flags.AlignLeft)[index.column()] | flags.AlignVCenter)
-        if self.finding is None or role not in (
-            Qt.ItemDataRole.DisplayRole,
-            Qt.ItemDataRole.ToolTipRole,
-        ):
+        roles = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
+        if self.finding is None or role not in roles:
             return None
         match = self.finding.matches[index.row()]
         region = self.finding.region(index.row())
@@ -496,28 +480,8 @@ class MatchesModel(QAbstractTableModel):
         numbers = f"{match.similarity:.3f}", margin, status.partition(":")[0]
         return (str(index.row() + 1), f"{region.id}{plane}", *numbers)[index.column()]
 
-    def headerData(  # noqa: N802 - Qt's name
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        """Titles and their tool tips."""
-        if orientation == Qt.Orientation.Horizontal:
-            if role == Qt.ItemDataRole.DisplayRole:
-                return _COLUMNS[section][0]
-            if role == Qt.ItemDataRole.ToolTipRole:
-                return _COLUMNS[section][1]
-        return None
-
 
 # -- in a worker -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """Results, and the pixels they were made from."""
-
-    results: Results
-    pixels: ImageFingerprint
-    masks: Masks  # By plane and id; empty where they are not known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -525,85 +489,56 @@ class Finding:
     """Regions ranked by how well words fit them."""
 
     expression: str
-    known: Known
+    results: Results
+    masks: Masks  # By plane and id; empty where they are not known
     matches: tuple[RegionMatch, ...]  # Best first
-    reused: bool  # Whether existing embeddings were used
+    record: ResultRecord | None = None  # Of drawn regions
+    reused: bool = False  # Whether existing embeddings were used
     how: str = ""  # What proposed the regions, where nobody drew them
 
     def region(self, place: int) -> RegionResult:
         """Return the region at one rank."""
-        return self.known.results.regions[self.matches[place].row]
+        return self.results.regions[self.matches[place].row]
 
 
 def _finding(answer: Anywhere) -> Finding:
     """Return all hits as a ranking."""
     hits, values = answer.hits, [*answer.hits.similarities.tolist(), math.nan]
     matches = (RegionMatch(row, one, one - values[row + 1]) for row, one in enumerate(values[:-1]))
-    pixels = ImageFingerprint(answer.proposed.pixels, answer.search.view)
     what = f"'{answer.search.words}'" if answer.search.words else "All like this one"
-    known = Known(hits.results, pixels, answer.masks)
-    return Finding(what, known, tuple(matches), False, hits.how)
+    return Finding(what, hits.results, answer.masks, tuple(matches), how=hits.how)
 
 
 def find_regions(
-    expression: str, run: Request, candidates: Sequence[Known], store: ModelStore
+    expression: str, run: Request, candidates: Sequence[ResultRecord], store: ModelStore
 ) -> Finding:
     """Rank regions by how well words fit them; a run is done only if no candidate is of them."""
-    name, device = run.settings.model, run.settings.device
+    name = run.settings.model
     known = None
     if candidates:
         show(words.COMPARING_INPUTS)
-        known = _same_as_now(run, candidates)
-    reused = known is not None
-    if known is None:
-        record = RunTask(run, store).run()
-        known = Known(record.results, record.fingerprint, record.masks)
-    results = known.results
+        now = identities(run.input.tasks(check_stopped))
+        same = [one for one in candidates if one.identities == now]
+        pixels = ImageFingerprint.of(run.input) if same else None
+        known = next((one for one in same if one.fingerprint == pixels), None)
+    record = known or RunTask(run, store).run()
+    results, masks = record.results, record.masks
     show(Update(text=words.COMPARING_WORDS, fraction=1.0))
-    model = store.load(name, device)
+    model = store.load(name, run.settings.device)
     if model.fingerprint != results.info.fingerprint:
         raise InputError(
             f"The weights of {name} have changed since these results were made; run again."
         )
     matches = tuple(find(model, results.embeddings, expression))
-    return Finding(expression, known, matches, reused)
+    known_masks = masks if isinstance(masks, dict) else {}
+    return Finding(expression, results, known_masks, matches, record, known is not None)
 
 
-def _same_as_now(run: Request, candidates: Sequence[Known]) -> Known | None:
-    """Return results of the same regions and pixels; None if there are none."""
-    run_input = run.input
-    wanted = regions_of(run_input.tasks(check_stopped))
-    same = [known for known in candidates if regions_in(known.results) == wanted]
-    pixels = ImageFingerprint.of(run_input) if same else None
-    return next((known for known in same if known.pixels == pixels), None)
-
-
-def regions_of(tasks: Iterable[PlaneTask]) -> set[tuple[Any, ...]]:
-    """Return what identifies regions: plane, place, size and centre."""
-    return {
-        (region.id, task.position, region.bbox, region.area, region.centroid)
-        for task in tasks
-        for region in task.regions
-    }
-
-
-def regions_in(results: Results) -> set[tuple[Any, ...]]:
-    """Return the same for regions that have results."""
-    return {
-        (region.id, region.position, region.bbox, region.area, region.centroid)
-        for region in results.regions
-    }
-
-
-def usable(known: Sequence[Known], run: Request) -> tuple[Known, ...]:
-    """Return the results made with a run's model and settings."""
-    return tuple(one for one in known if len(one.results) and _same(one.results, run))
-
-
-def _same(results: Results, run: Request) -> bool:
-    was, wanted = results.info.settings, run.settings
+def fits(results: Results, wanted: RunSettings) -> bool:
+    """Return whether results are what a run with other settings would embed, if of its regions."""
+    was = results.info.settings
     names = ("model", "method", "inversion", "resolution", "keep_aspect")
-    if any(was.get(name) != wanted.get(name) for name in names):
+    if not len(results) or any(was.get(name) != wanted.get(name) for name in names):
         return False
     if wanted.window.mode == "whole":
         return all(region.window.whole for region in results.regions)

@@ -19,7 +19,11 @@ from ...base.identity import plane_of
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
 from ...language.ranking.query import embed_query
+from ...library.filters import Where
+from ...library.library import Library
+from ...library.thumbnails import Pixels, outlined
 from ...results.export.archive import open_archive
+from ...results.region_result import RegionResult
 from ...results.spaces import Space
 from ...review.decisions import STATUSES, Decision, class_of
 from ...review.reporting import decisions_of
@@ -27,13 +31,10 @@ from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from .find_anywhere import Example
-from .region_sources import Pixels, cut_from_file, outlined
+from .region_sources import cut_from_file
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-    from ...library.filters import Where
-    from ...library.library import Library
-    from ...results.region_result import RegionResult
 
 MOST: Final = 100  # hits shown
 

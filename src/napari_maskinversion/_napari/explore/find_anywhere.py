@@ -16,7 +16,11 @@ from ...base.errors import InputError
 from ...base.regions import Region
 from ...language.ranking.query import direction, embed_query, wanted_and_not
 from ...regions.sam.checkpoints import on_disk
-from ...results.export.bundle import compress_masks
+from ...results.export.bundle import Masks, compress_masks
+from ...results.region_result import RegionResult
+from ...results.results import Results
+from ...results.run_info import RunInfo
+from ...results.settings import RunSettings
 from ...results.spaces import Space
 from ..layers.coordinates import Plane, ViewPoint, plane_of
 from ..layers.label_layers import layer_of_regions, with_index, with_labels
@@ -39,11 +43,6 @@ if TYPE_CHECKING:
     from ...pipeline.finding import Candidates, FloatArray, Found
     from ...regions.sam.sam3 import Concepts
     from ...regions.sam.segmenter import Segmenter
-    from ...results.export.bundle import Masks
-    from ...results.region_result import RegionResult
-    from ...results.results import Results
-    from ...results.run_info import RunInfo
-    from ...results.settings import RunSettings
     from ..session import Session
 
 _CONTOUR: Final = 2  # pixels of an outline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from qtpy.QtCore import Qt
@@ -12,6 +12,7 @@ from qtpy.QtWidgets import QLineEdit, QWidget
 
 from ...base.errors import InputError
 from ...base.identity import RegionKey
+from ...library.library import Library
 from ...review.decisions import Status
 from ...review.together import Decided, ImageStep, Outline, Verdict
 from ..session import Topic
@@ -32,9 +33,6 @@ from ..workers.worker import Worker
 from .gallery_model import SHOWN, SORTS, WallModel, WallView
 from .region_sources import IMAGE, LIBRARY, PROJECT, SOURCES, RegionTable, open_region, words_of
 from .work_section import Shared
-
-if TYPE_CHECKING:
-    from ...library.library import Library
 
 _TIP: Final = "See all regions as a wall of crops, of this image, the project or the library"
 _LOOK: Final = 30  # milliseconds after scrolling
@@ -80,10 +78,12 @@ class Gallery(Topic, QWidget):
         }
         tip = "Give the marked regions this word: choose it, or type it and Return"
         self.word = combo_box(name="Word for the marked regions", tip=tip, typed=True)
-        self.loader = Worker("latest", "Reading the regions", parent=self)
-        self.again = Worker("latest", "Reading the decisions", parent=self)
-        self.pictures = Worker("latest", "Reading pictures", parent=self)
-        self.decider = Worker("queue", "Deciding in the library", parent=self)
+        self.loader = Worker("latest", "Reading the regions", self._show, self._cannot, parent=self)
+        name = "Reading the decisions"
+        self.again = Worker("latest", name, self._take_library, refuse, parent=self)
+        self.pictures = Worker("latest", "Reading pictures", None, refuse, parent=self)
+        name = "Deciding in the library"
+        self.decider = Worker("queue", name, self._decided_in_library, refuse, parent=self)
         self._look_later = debouncer(self, _LOOK, self._look)
         self._follow_later = debouncer(self, _FOLLOW, self._follow_review)
         self._mark_later = debouncer(self, _LOOK, self._mark_elsewhere)
@@ -112,16 +112,9 @@ class Gallery(Topic, QWidget):
         self.wall.opened.connect(self._open_region)
         self.wall.seen.connect(self._look_later.throttle)
         self.wall.selectionModel().selectionChanged.connect(self._marked)
-        self.loader.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
-        self.loader.done.connect(self._show)
-        self.loader.failed.connect(self._cannot)
+        for worker in (self.loader, self.decider):
+            worker.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
         self.pictures.progressed.connect(self.model.take_pictures)
-        self.pictures.failed.connect(refuse)
-        self.again.done.connect(self._take_library)
-        self.again.failed.connect(refuse)
-        self.decider.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
-        self.decider.done.connect(self._decided_in_library)
-        self.decider.failed.connect(refuse)
         self._show(None)
 
     # -- for the panel ------------------------------------------------------------------------
@@ -146,9 +139,8 @@ class Gallery(Topic, QWidget):
         super().stop()
         for worker in (self.loader, self.again, self.pictures, self.decider):
             worker.drop()
-        for later in (self._look_later, self._mark_later):
+        for later in (self._look_later, self._mark_later, self._follow_later):
             later.cancel()
-        self._follow_later.cancel()
         self._show(None)
         window = getattr(self._viewer, "window", None)
         if window is not None and self.parent() is not None:

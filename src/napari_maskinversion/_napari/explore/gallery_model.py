@@ -23,10 +23,10 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QColor, QPainter, QPen, QPixmap
 from qtpy.QtWidgets import QAbstractItemView, QApplication, QListView, QStyle, QStyledItemDelegate
 
-from ...library.thumbnails import SIDE
+from ...library.thumbnails import SIDE, Pixels
 from ..widgets.controls import pixmap_of
 from ..widgets.keys import PANEL, REVIEW, WALL, pressed
-from .region_sources import Pixels, RegionTable, words_of
+from .region_sources import RegionTable, words_of
 
 if TYPE_CHECKING:
     import pandas as pd

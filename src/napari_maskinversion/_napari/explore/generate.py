@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QFileDialog
 
 from ...base import progress_words as words
 from ...base.errors import MaskInversionError
@@ -18,6 +17,7 @@ from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
 from ...results.results import Results
 from ...results.settings import fields_of
 from ..session import same_regions
+from ..widgets.dialogs import ask_file
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, Section, button, combo_box, form, line, stack
 from ..workers.driver import Update, show
@@ -89,11 +89,9 @@ class GenerateSection(ProgressSection):
 
     def ask_file(self) -> None:
         """Ask for a file of weights."""
-        path, _ = QFileDialog.getOpenFileName(
-            self, "Weights of a decoder", "", "Weights (*.pt *.pth *.safetensors);;All files (*)"
-        )
-        if path:
-            self.choose_file(Path(path))
+        kinds = "Weights (*.pt *.pth *.safetensors);;All files (*)"
+        if file := ask_file(self, "Weights of a decoder", kinds):
+            self.choose_file(file)
 
     def _forget_file(self, _: Any = None) -> None:
         self.choose_file(None)

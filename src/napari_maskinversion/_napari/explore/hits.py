@@ -1,4 +1,4 @@
-"""Hits of a search where nobody drew regions: the threshold, the outlines, and the button."""
+"""Hits of a search: where nobody drew regions, with threshold and outlines; and on any image."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import math
 from dataclasses import replace
 from typing import Any, Final
 
-from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QPushButton, QWidget
+from qtpy.QtCore import QSize, Qt, Signal
+from qtpy.QtGui import QIcon
+from qtpy.QtWidgets import QListWidget, QListWidgetItem, QWidget
 from superqt import QLabeledDoubleSlider
 
 from ...language.ranking.query import label_of
-from ..widgets.sections import form, pause, stack
+from ...library.searching import short_names
+from ..session import Session
+from ..widgets.controls import pixmap_of
+from ..widgets.sections import button, form, pause, stack
 from ..workers.notify import refusing
+from .find_across import FarHit
 from .find_anywhere import Anywhere, HitsLayer, make_regions
+from .region_sources import open_region
 from .work_section import Shared
 
+_SIDE: Final = 48  # pixels of a picture
+_SHOWN: Final = 5  # hits in view
 _QUIET: Final = 60  # milliseconds without a change of the threshold
 
 
@@ -35,14 +43,11 @@ class HitsRow(QWidget):
         self.threshold.setDecimals(2)
         self.threshold.setSingleStep(0.01)
         self.threshold.setToolTip("Show the regions that are at least so similar")
-        self.make = QPushButton()
-        self.make.setToolTip(
-            "Add the outlined regions to the image's regions; Ctrl+Z on their layer undoes it"
-        )
+        tip = "Add the outlined regions to the image's regions; Ctrl+Z on their layer undoes it"
+        self.make = button("", tip, self._make)
         stack(self, form([("Similarity", self.threshold), self.make]))
         self.threshold.valueChanged.connect(lambda _: self._pause.start())
         self.threshold.valueChanged.connect(lambda _: self._cut())
-        self.make.clicked.connect(lambda _=False: self._make())
         self.hide()
 
     def show_hits(self, answer: Anywhere, image: Any) -> None:
@@ -95,3 +100,46 @@ class HitsRow(QWidget):
         with refusing():
             made = make_regions(self._viewer, self._session, image, answer.search.plane, regions)
             self.made.emit(made, len(regions) - made)
+
+
+class FarHitsList(QListWidget):
+    """The hits of the last search; hidden without any."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self.hits: tuple[FarHit, ...] = ()
+        self.setAccessibleName("Regions found on all images")
+        self.setToolTip("A click, or Return, opens the region on its image")
+        self.setIconSize(QSize(_SIDE, _SIDE))
+        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.itemClicked.connect(self._open)
+        self.itemActivated.connect(self._open)
+        self.show_hits(())
+
+    def show_hits(self, hits: tuple[FarHit, ...]) -> None:
+        """Show hits, best first."""
+        self.hits = hits
+        self.clear()
+        names = short_names(hit.place.image for hit in hits)
+        for hit in hits:
+            image = names[hit.place.image]
+            what = f"{hit.similarity:.2f} {hit.label}".rstrip()
+            item = QListWidgetItem(_icon(hit), f"{image}\nregion {hit.place.region}, {what}")
+            item.setSizeHint(QSize(0, _SIDE + 6))
+            self.addItem(item)
+        self.setFixedHeight(min(len(hits), _SHOWN) * (_SIDE + 6) + 4)
+        self.setVisible(bool(hits))
+
+    def _open(self, item: QListWidgetItem) -> None:
+        open_region(self._session, self.hits[self.row(item)].place)
+
+
+def _icon(hit: FarHit) -> QIcon:
+    if hit.picture is None:
+        return QIcon()
+    icon, pixmap = QIcon(), pixmap_of(hit.picture)
+    for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):  # Qt would tint the selected one
+        icon.addPixmap(pixmap, mode)
+    return icon

@@ -2,44 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QFileDialog, QGridLayout, QLabel, QLineEdit, QSizePolicy, QWidget
+from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from ...base.errors import InputError, MaskInversionError
 from ...diffusion.decoders import DECODERS, Decoder, default_folder, get_decoder
 from ...diffusion.pictures import Imagined, Picture, title_of
-from ...diffusion.settings import (
-    LARGEST,
-    MOST_GUIDANCE,
-    MOST_PICTURES,
-    MOST_STEPS,
-    SIDE_STEP,
-    SMALLEST,
-    Norm,
-    PictureSettings,
-    Precision,
-)
+from ...diffusion.settings import SIDE_STEP, PictureSettings
 from ...pipeline.imagining import ImagineRequest
+from ...results.settings import fields_of
 from ..run_requests.run_source import RunSource
 from ..session import ResultRecord, same_run
-from ..widgets.controls import number_box, pixmap_of
-from ..widgets.sections import Note, Section, button, combo_box, debouncer, form, line, stack
+from ..widgets.controls import pixmap_of
+from ..widgets.dialogs import ask_folder
+from ..widgets.form import SettingsForm
+from ..widgets.sections import (
+    Note,
+    Section,
+    button,
+    combo_box,
+    debouncer,
+    form,
+    line,
+    stack,
+    text_field,
+)
 from ..workers.driver import Update
+from ..workers.model_store import Kept
 from ..workers.notify import inform, refusing
 from ..workers.worker import Worker
-from .imagine_task import DrawRequest, KeptDecoder, check, draw_region
+from .imagine_task import DrawRequest, check, draw_region
 from .work_section import ProgressSection, Shared
+
+if TYPE_CHECKING:
+    from ...diffusion.drawing import Drawer
 
 _PAUSE: Final = 300  # milliseconds after an edit
 _LARGEST_SEED: Final = 2**31 - 1  # of a spin box
 _SIDE: Final = 256  # pixels of a picture in the panel
-_NORMS: Final = {"as optimised": "optimised", "that of [CLS]": "cls"}
-_PRECISIONS: Final = ("auto", "float32", "float16", "bfloat16")
+_NORMS: Final = [("as optimised", "optimised"), ("that of [CLS]", "cls")]
+_TIPS: Final = {
+    "pictures": "Pictures of the region, and of [CLS]",
+    "seed": "Seed of the first picture; the next ones count up from it",
+    "steps": "Steps of a picture: more take longer",
+    "guidance": "How closely a picture follows the embedding; 1 turns it off",
+    "size": "Side of a picture in pixels",
+    "norm": "The length of the embedding; the paper names none",
+    "dtype": "auto: float16 on CUDA, else float32; smaller ones take less memory",
+}
+_OF_DECODER: Final = ("steps", "guidance", "size")  # each has its own
+_FIELDS: Final[dict[str, dict[str, Any]]] = {
+    "steps": {"annotation": int},
+    "guidance": {"annotation": float},
+    "size": {"annotation": int, "unit": "px"},
+    "norm": {"title": "Length"},
+}
 # Places where a path may be broken in a narrow panel.
 _BREAK: Final = "\N{ZERO WIDTH SPACE}"
 _OPTIONS: Final = ("--weights", "--prior")
@@ -55,13 +78,12 @@ class ImagineSection(ProgressSection):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._decoder = KeptDecoder()  # used in the worker
+        self._decoder: Kept[Drawer] = Kept()  # used in the worker
         self._record: ResultRecord | None = None
         self._imagined: Imagined | None = None
         self._first_seed: int | None = None  # of the pictures in view
-        self.checker = Worker("latest", "The check of the decoder", parent=self)
-        self.checker.done.connect(self.say)
-        self.checker.failed.connect(self.say)
+        name = "The check of the decoder"
+        self.checker = Worker("latest", name, self.say, self.say, parent=self)
         self._checking = debouncer(self, _PAUSE, self._check)
         self.section.toggled.connect(self._toggled)
         self._folders: dict[str, Path] = {}
@@ -72,24 +94,20 @@ class ImagineSection(ProgressSection):
         self.decoder = combo_box(decoders, tip="The diffusion model that draws")
         tip = "Use a decoder in another folder, in the layout of diffusers"
         self.folder = button("Folder...", tip, self.ask_folder)
-        self.prompt, self.subject = QLineEdit(), QLineEdit()
-        self.prompt.setPlaceholderText("a dog on a beach")
-        self.prompt.setToolTip("A sentence to draw the region in")
-        self.subject.setPlaceholderText("dog")
-        self.subject.setToolTip("The word of the prompt that the region replaces")
+        self.prompt = text_field("a dog on a beach", "A sentence to draw the region in")
+        self.subject = text_field("dog", "The word of the prompt that the region replaces")
         tip = "Use the prior, which reads the prompt, in another folder"
         self.prior = button("Prior...", tip, self.ask_prior)
-        self.pictures = number_box(1, MOST_PICTURES, 1, "Pictures of the region, and of [CLS]")
-        tip = "Seed of the first picture; the next ones count up from it"
-        self.seed = number_box(0, _LARGEST_SEED, 0, tip)
-        self.steps = number_box(1, MOST_STEPS, 50, "Steps of a picture: more take longer")
-        tip = "Side of a picture in pixels"
-        self.size = number_box(SMALLEST, LARGEST, 512, tip, step=SIDE_STEP, suffix=" px")
-        tip = "How closely a picture follows the embedding; 1 turns it off"
-        self.guidance = number_box(0, MOST_GUIDANCE, 0.0, tip, step=0.5)
-        self.norm = combo_box(_NORMS, tip="The length of the embedding; the paper names none")
-        self.dtype = combo_box(
-            _PRECISIONS, tip="auto: float16 on CUDA, else float32; smaller ones take less memory"
+        own = {one.key: one for one in fields_of(model=PictureSettings)}
+        self.form = SettingsForm(
+            [replace(own[key], help=tip, **_FIELDS.get(key, {})) for key, tip in _TIPS.items()],
+            options={
+                "seed": {"max": _LARGEST_SEED},
+                "guidance": {"step": 0.5},
+                "size": {"step": SIDE_STEP},
+                "norm": {"choices": _NORMS},
+            },
+            parent=self,
         )
         self.needs = Note(name="Device and memory")
         self.needs.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -108,22 +126,14 @@ class ImagineSection(ProgressSection):
         self.say("")
 
     def _build(self) -> None:
-        options = form(
-            [
-                ("Steps", self.steps),
-                ("Guidance", self.guidance),
-                ("Size", self.size),
-                ("Length", self.norm),
-                ("Precision", self.dtype),
-            ]
-        )
-        rows: list[tuple[str | QWidget, QWidget] | QWidget] = [
+        numbers = self.form.rows()
+        rows = [
             ("Decoder", line(self.decoder, self.folder)),
             ("Prompt", self.prompt),
             ("Subject", line(self.subject, self.prior)),
-            ("Pictures", self.pictures),
-            ("Seed", self.seed),
+            *(numbers.pop(key) for key in ("pictures", "seed")),
         ]
+        options = form(list(numbers.values()))
         below = [self.needs, self.copy, line(self.draw, self.save, shares=(2, 1)), self.progress]
         stack(
             self,
@@ -134,13 +144,10 @@ class ImagineSection(ProgressSection):
             margins=(0, 0, 0, 4),
         ).addStretch(1)
         self.decoder.currentIndexChanged.connect(lambda _: self._show_defaults())
-        numbers = (self.pictures, self.seed, self.steps, self.size, self.guidance)
-        for number in numbers:
-            number.valueChanged.connect(lambda _: self.refresh())
-        for box in (self.decoder, self.norm, self.dtype):
-            box.currentIndexChanged.connect(lambda _: self.refresh())
+        self.form.changed.connect(self.refresh)
+        self.decoder.currentIndexChanged.connect(self.refresh)
         for text in (self.prompt, self.subject):
-            text.textChanged.connect(lambda _: self.refresh())
+            text.textChanged.connect(self.refresh)
 
     @property
     def spec(self) -> Decoder:
@@ -151,17 +158,7 @@ class ImagineSection(ProgressSection):
         """Return what is asked for."""
         subject = " ".join(self.subject.text().split())
         return ImagineRequest(
-            pictures=PictureSettings(
-                decoder=self.spec.name,
-                seed=self.seed.value(),
-                steps=self.steps.value(),
-                guidance=self.guidance.value(),
-                size=self.size.value(),
-                pictures=self.pictures.value(),
-                norm=cast("Norm", self.norm.currentData()),
-                device=device,
-                dtype=cast("Precision", self.dtype.currentText()),
-            ),
+            pictures=PictureSettings(decoder=self.spec.name, device=device, **self.form.values()),
             prompt=" ".join(self.prompt.text().split()),
             subjects=(subject,) if subject and self.spec.takes_subjects else (),
             weights=self._folders.get(self.spec.name),
@@ -176,9 +173,8 @@ class ImagineSection(ProgressSection):
 
     def ask_folder(self) -> None:
         """Ask for the folder of the decoder."""
-        folder = QFileDialog.getExistingDirectory(self, f"Folder of {self.spec.title}")
-        if folder:
-            self.choose_folder(Path(folder))
+        if folder := ask_folder(self, f"Folder of {self.spec.title}"):
+            self.choose_folder(folder)
 
     def choose_prior(self, folder: Path) -> None:
         """Look for the prior in a folder."""
@@ -188,15 +184,13 @@ class ImagineSection(ProgressSection):
 
     def ask_prior(self) -> None:
         """Ask for the folder of the prior."""
-        folder = QFileDialog.getExistingDirectory(self, "Folder of the prior")
-        if folder:
-            self.choose_prior(Path(folder))
+        if folder := ask_folder(self, "Folder of the prior"):
+            self.choose_prior(folder)
 
     def ask_target(self) -> None:
         """Ask where to save."""
-        folder = QFileDialog.getExistingDirectory(self, "Save the pictures in a folder")
-        if folder:
-            self.save_in(Path(folder))
+        if folder := ask_folder(self, "Save the pictures in a folder"):
+            self.save_in(folder)
 
     def say(self, text: str) -> None:
         """Show what the drawing needs, or why it is not possible; a command only to copy."""
@@ -228,16 +222,9 @@ class ImagineSection(ProgressSection):
             self._cells.setColumnStretch(place, 1)
         self._grid.show()
 
-    def shown(self) -> list[str]:
-        """Return what the pictures in view are called."""
-        labels = self._grid.findChildren(_PictureLabel)
-        return [label.accessibleName() for label in labels if not label.isHidden()]
-
     def _show_defaults(self) -> None:
         spec = self.spec
-        self.steps.setValue(spec.steps)
-        self.guidance.setValue(spec.guidance)
-        self.size.setValue(spec.size)
+        self.form.set_values({key: getattr(spec, key) for key in _OF_DECODER})
         self.subject.setEnabled(spec.takes_subjects)
         self.prior.setEnabled(spec.takes_subjects)
         self._show_folder()
@@ -266,7 +253,7 @@ class ImagineSection(ProgressSection):
             self._clear()
             self.progress.hide()
         self._show_state()
-        if self.section.isExpanded() and not self.worker.busy:
+        if self.section.is_open and not self.worker.busy:
             self._checking.throttle()
 
     def stop(self) -> None:
@@ -279,7 +266,7 @@ class ImagineSection(ProgressSection):
 
     def release(self) -> None:
         """Forget the decoder; the next picture loads it again."""
-        self._decoder.release()
+        self._decoder.clear()
 
     def _toggled(self, opened: bool) -> None:
         if opened:

@@ -18,16 +18,21 @@ import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import Position, RegionKey, plane_of
+from ...base.regions import Region
 from ...batch.decided import archive_file, file_in, has_its_image
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
 from ...library.adding import stored_path
 from ...library.deciding import image_name, names_of
-from ...library.thumbnails import cut_out
+from ...library.library import Library
+from ...library.thumbnails import Pixels, cut_out, outlined
 from ...results.export.archive import open_archive
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
+from ...results.results import Results
+from ...results.run_info import RunInfo
 from ...results.spaces import OneSpace
+from ...review.decisions import Decision
 from ...review.reporting import decisions_of
 from ...review.together import Decided, Outline
 from ..layers.layers import SERIES, file_of
@@ -38,15 +43,8 @@ from ..workers.driver import Update, check_stopped, show
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...base.regions import Region
-    from ...library.library import Library
-    from ...results.results import Results
-    from ...results.run_info import RunInfo
-    from ...review.decisions import Decision
-
 File = tuple[str, int]  # Path of an image, as libraries have it, and its number in the file
 Box = tuple[int, int, int, int]
-Pixels = npt.NDArray[np.uint8]
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.intp]
 Cut = Iterator[tuple[int, Pixels | None]]
@@ -54,7 +52,6 @@ COLUMNS: Final = (
     *("image", "region", "position", "suggestion", "confidence", "margin"),
     *("doubtful", "decision", "label", "area", "box"),
 )
-_LIGHT: Final = np.array([255, 255, 255], np.uint8)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -205,17 +202,6 @@ class RegionTable:
 def words_of(frame: pd.DataFrame) -> pd.Series[str]:
     """Return the accepted label of each region, else its suggestion."""
     return frame["label"].where(frame["decision"] == "accepted", frame["suggestion"])
-
-
-def outlined(pixels: Pixels) -> Pixels:
-    """Return a crop (h, w, 3) with the outline of its region: a light line within a dark one."""
-    mask = np.pad(pixels[..., 3] > 127, 1)
-    near = mask[:-2, 1:-1] & mask[2:, 1:-1] & mask[1:-1, :-2] & mask[1:-1, 2:]
-    around = mask[:-2, 1:-1] | mask[2:, 1:-1] | mask[1:-1, :-2] | mask[1:-1, 2:]
-    inside, picture = mask[1:-1, 1:-1], pixels[..., :3].copy()
-    picture[around & ~inside] = 0
-    picture[inside & ~near] = _LIGHT
-    return picture
 
 
 def open_region(session: Session, place: RegionPlace) -> None:

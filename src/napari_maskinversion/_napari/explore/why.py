@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QSignalBlocker, QStringListModel, Qt
 from qtpy.QtGui import QColor
-from qtpy.QtWidgets import QCheckBox, QFormLayout, QLabel, QSlider
+from qtpy.QtWidgets import QLabel, QSlider
 
 from ...base.errors import MaskInversionError
+from ...results.region_result import RegionResult
+from ...results.run_info import RunInfo
 from ..layers.heatmap import LESS_COLOR, MORE_COLOR
 from ..run_requests.run_source import look_again
 from ..widgets.curve import LossCurve
-from ..widgets.sections import Note, combo_box, form, line, stack
+from ..widgets.sections import Note, check_box, combo_box, form, line, stack
 from .work_section import RegionSection, Shared
 
 if TYPE_CHECKING:
     from ...pipeline.explaining import Explainer
-    from ...results.region_result import RegionResult
-    from ...results.run_info import RunInfo
 
 REGION, LABEL, AGAINST, STEPS = "region", "label", "against", "steps"
 _MODES: Final = {
@@ -55,11 +55,9 @@ class WhySection(RegionSection):
         self._names = QStringListModel(self)
         for box in (self.label, self.other):
             box.setModel(self._names)
-        self.whole = QCheckBox("On the whole image")
-        self.whole.setToolTip(
-            "The run saw this region in a window; look for the word on the whole image instead"
-        )
-        self.whole.setAccessibleName("Where a word is on the whole image")
+        tip = "The run saw this region in a window; look for the word on the whole image instead"
+        name = "Where a word is on the whole image"
+        self.whole = check_box("On the whole image", tip, name=name)
         self._windowed = False
         self.legend = Note()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
@@ -84,17 +82,10 @@ class WhySection(RegionSection):
         self._slider = line(QLabel("Step"), self.step, self.step_value)
         self.step_value.setMinimumWidth(24)
         self.step_value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._rows = {
-            self.mode: form([("Show", self.mode)]),
-            self.label: form([("Word", self.label)]),
-            self.other: form([("Against", self.other)]),
-        }
-        for field, row_of in self._rows.items():
-            # Separate forms can be hidden in every Qt; the titles stay aligned.
-            title = cast("QFormLayout", row_of.layout()).labelForField(field)
-            title.setMinimumWidth(self.fontMetrics().horizontalAdvance("Against") * 5 // 4)
+        rows = [("Show", self.mode), ("Word", self.label), ("Against", self.other)]
         rest = [self.whole, self.legend, self._slider, self.curve, self.line, self.numbers]
-        stack(self, *self._rows.values(), form(rest), margins=(0, 0, 0, 4))
+        self._rows = form([*rows, *rest])
+        stack(self, self._rows, margins=(0, 0, 0, 4))
         self.say("")
 
     # -- the form -----------------------------------------------------------------------------
@@ -177,8 +168,9 @@ class WhySection(RegionSection):
 
     def _arrange(self) -> None:
         """Show the controls of the chosen mode."""
-        self._rows[self.label].setVisible(self.shown in (LABEL, AGAINST))
-        self._rows[self.other].setVisible(self.shown == AGAINST)
+        layout = self._rows.layout()
+        layout.setRowVisible(self.label, self.shown in (LABEL, AGAINST))
+        layout.setRowVisible(self.other, self.shown == AGAINST)
         self._show_windowed(self._windowed)
         for widget in (self.legend, self._slider, self.curve):
             widget.setVisible(False)

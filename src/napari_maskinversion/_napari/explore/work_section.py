@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qtpy.QtWidgets import QWidget
 
 from ...base import progress_words as words
 from ...base.errors import InputError
+from ...results.region_result import RegionResult
+from ...results.run_info import RunInfo
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..run_requests.run_source import RunSource
 from ..session import ResultRecord, Session, Topic, same_regions, same_run
@@ -18,10 +20,6 @@ from ..workers import notify
 from ..workers.driver import Work
 from ..workers.model_store import ModelStore
 from ..workers.worker import Mode, Worker
-
-if TYPE_CHECKING:
-    from ...results.region_result import RegionResult
-    from ...results.run_info import RunInfo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,10 +72,6 @@ class WorkSection(Topic, QWidget):
 
     def refresh(self, _: object = None) -> None:
         """Show what can be done now."""
-
-    def run(self) -> None:
-        """Start the work, or say why not."""
-        raise NotImplementedError
 
     def answered(self, answer: Any) -> None:
         """Show the answer."""
@@ -158,7 +152,7 @@ class RegionSection(WorkSection):
     @property
     def is_open(self) -> bool:
         """Whether the section is open."""
-        return bool(self.section.isExpanded())
+        return self.section.is_open
 
     def bind(self) -> None:
         """Follow the session."""

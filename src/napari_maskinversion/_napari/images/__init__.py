@@ -1,15 +1,10 @@
 """Many images: a project worked through in the panel, one image after the other."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from qtpy.QtWidgets import QWidget
+from typing import Any
 
 TAB = "images"
 
 
-def content(panel: Any) -> QWidget:
+def content(panel: Any) -> Any:
     """Return the content of the tab."""
     return panel.images.part

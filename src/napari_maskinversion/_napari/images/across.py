@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QFileDialog
 
 from ...base.wording import counted
 from ...batch.exporting import FILES
@@ -18,7 +17,7 @@ from ...batch.opened import OpenProject
 from ...review.decisions import Step
 from ...review.together import Decided, Verdict
 from ..session import ManyImages, Session, staleness
-from ..widgets.dialogs import ask_where, may_replace
+from ..widgets.dialogs import ask_folder, ask_where, may_replace
 from ..workers.driver import show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
@@ -117,8 +116,8 @@ class AcrossImages(QObject):
         if name != "parquet":
             file = ask_where(part, title, str(usual), f"*{usual.suffix}", usual.suffix)
         else:  # a folder of many files
-            folder = QFileDialog.getExistingDirectory(part, f"{title}: folder for {usual.name}")
-            file = Path(folder, usual.name) if folder else None
+            folder = ask_folder(part, f"{title}: folder for {usual.name}")
+            file = folder and folder / usual.name
         if file is not None and may_replace(part, [file]):
             accepted = bool(part.accepted_only.isChecked())
             names = {name: file.name}

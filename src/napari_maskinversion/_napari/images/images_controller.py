@@ -17,7 +17,7 @@ from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
 from ...library.library import Library
 from ..session import ProjectState, RegionPlace, Session, Topic
-from ..widgets.dialogs import ask_where
+from ..widgets.dialogs import ask_file, ask_folder, ask_where
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
@@ -133,35 +133,30 @@ class ImagesController(Topic, QObject):
         """Ask what to open: a key of `images_widget.OPEN`."""
         part = self.part
         if what == "folder":
-            folder = QFileDialog.getExistingDirectory(part, "Folder of images")
-            self.open([Path(folder)] if folder else [])
+            folder = ask_folder(part, "Folder of images")
+            self.open([folder] if folder else [])
         elif what == "images":
             files, _ = QFileDialog.getOpenFileNames(part, "Images")
             self.open([Path(file) for file in files])
         elif what == "project":
-            file, _ = QFileDialog.getOpenFileName(
-                part, "Project", "", "Projects (*.yaml *.yml);;All files (*)"
-            )
-            self.open([Path(file)] if file else [])
+            file = ask_file(part, "Project", "Projects (*.yaml *.yml);;All files (*)")
+            self.open([file] if file else [])
         else:
             self._ask_new()
 
     def _ask_new(self) -> None:
         part = self.part
-        images = QFileDialog.getExistingDirectory(part, "New project: folder of images")
-        if not images:
+        if (images := ask_folder(part, "New project: folder of images")) is None:
             return
-        regions, _ = QFileDialog.getOpenFileName(
-            part,
+        title = (
             "New project: file with the regions of all images, or one of their files "
-            "(Cancel: none yet)",
-            images,
+            "(Cancel: none yet)"
         )
-        usual = str(Path(images) / PROJECT_FILE)
+        regions = ask_file(part, title, place=str(images))
+        usual = str(images / PROJECT_FILE)
         file = ask_where(part, "New project: where to keep it", usual, "Projects (*.yaml)")
         if file is not None:  # with the words and settings of the panel
-            masks, made = Path(regions) if regions else None, self._defaults(file)
-            self.finding.start(partial(new_project, file, Path(images), masks, made))
+            self.finding.start(partial(new_project, file, images, regions, self._defaults(file)))
 
     def open(self, paths: Sequence[Path]) -> None:
         """Open a project, a folder of images, or images."""

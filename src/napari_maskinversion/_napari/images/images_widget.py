@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from qtpy.QtCore import QAbstractTableModel, QEvent, QModelIndex, QSignalBlocker, QSize, Qt, Signal
+from qtpy.QtCore import QEvent, QModelIndex, QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtGui import QColor, QFont, QIcon, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -20,20 +20,10 @@ from qtpy.QtWidgets import (
 
 from ...batch.decided import ROUNDING, Summary
 from ...batch.exporting import TITLES
-from ..widgets.accept_all import AcceptAll
-from ..widgets.controls import pixmap_of
+from ..widgets.controls import AcceptAll, pixmap_of
 from ..widgets.keys import IMAGES, PANEL, named, pressed
-from ..widgets.sections import (
-    MARGINS,
-    Note,
-    button,
-    check_entry,
-    combo_box,
-    line,
-    select_row,
-    stack,
-    table_view,
-)
+from ..widgets.sections import MARGINS, Note, button, check_entry, combo_box, line, stack
+from ..widgets.tables import RowsModel, select_row, table_view
 from .images_filter import DOUBTFUL, EXAMPLE, NOTHING_FOUND, UNDECIDED, images_filter
 from .images_work import SIDE
 
@@ -62,8 +52,10 @@ _TIPS: Final = (
 _DONE: Final = "\N{CHECK MARK}"
 
 
-class ImagesModel(QAbstractTableModel):
+class ImagesModel(RowsModel):
     """Name with a small picture, regions, decided regions and flags of each image."""
+
+    titles = tuple(zip(COLUMNS, _TIPS, strict=True))
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,22 +141,10 @@ class ImagesModel(QAbstractTableModel):
 
     # -- Qt -----------------------------------------------------------------------------------
 
-    def rowCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
-        """Return the number of images."""
-        return 0 if parent is not None and parent.isValid() else len(self.names)
-
-    def columnCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
-        """Return the number of columns."""
-        return 0 if parent is not None and parent.isValid() else len(COLUMNS)
-
-    def headerData(self, section: int, orientation: Any, role: int = 0) -> Any:  # noqa: N802
-        """Return a title, or what it means."""
-        if orientation == Qt.Orientation.Horizontal and 0 <= section < len(COLUMNS):
-            if role == Qt.ItemDataRole.DisplayRole:
-                return COLUMNS[section]
-            if role == Qt.ItemDataRole.ToolTipRole:
-                return _TIPS[section]
-        return None
+    @property
+    def count(self) -> int:
+        """Number of images."""
+        return len(self.names)
 
     def data(self, index: QModelIndex, role: int = 0) -> Any:
         """Return what a cell shows."""

@@ -24,6 +24,7 @@ from ...images.lazy_plane import LazyPlane
 from ...images.opening import open_image
 from ...images.plane_source import read_reduced
 from ...images.stack import Stack
+from ...library.thumbnails import as_bytes
 from ...pipeline.inputs import open_inputs
 from ...regions.annotations.annotation import binary_mask
 from ...results.export.archive import open_archive
@@ -284,15 +285,5 @@ def thumbnail(file: Path, series: int | None, side: int) -> npt.NDArray[np.uint8
             return None
         reduce = max(1, math.ceil(max(height, width) / side))
         whole = (-(-height // reduce) * reduce, -(-width // reduce) * reduce)
-        return _as_bytes(read_reduced(source, level, (0, 0, *whole), reduce))
-
-
-def _as_bytes(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    if pixels.dtype == np.uint16:
-        pixels = pixels.astype(np.float32) / 257
-    elif pixels.dtype.kind == "f":
-        pixels = pixels * 255
-    small = np.clip(pixels, 0, 255).astype(np.uint8)
-    if small.ndim == 2:
-        small = np.stack([small] * 3, axis=-1)
-    return np.ascontiguousarray(small[..., :3])
+        small = as_bytes(read_reduced(source, level, (0, 0, *whole), reduce))
+        return small if small.ndim == 3 else np.stack([small] * 3, axis=-1)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...base.errors import EmptyMaskError, MaskInversionError
-from ...base.identity import identify
+from ...base.identity import Position, RegionIdentity, identify
+from ...base.regions import Region
 from ...base.wording import one_line
 from ...batch.opened import (
     OpenProject,
@@ -20,14 +21,12 @@ from ...batch.opened import (
     write_place,
 )
 from ...batch.project import Project, relative, stored_settings
+from ...language.labels.vocabulary import Vocabulary
+from ...results.export.bundle import Masks
+from ...results.results import Results
 from ...results.settings import RunSettings, fields_of
 
 if TYPE_CHECKING:
-    from ...base.identity import Position, RegionIdentity
-    from ...base.regions import Region
-    from ...language.labels.vocabulary import Vocabulary
-    from ...results.export.bundle import Masks
-    from ...results.results import Results
     from ..layers.tasks import RunInput
 
 WORDS: Final = "_words.yaml"  # after the project's name: words that have groups

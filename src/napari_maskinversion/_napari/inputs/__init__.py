@@ -1,13 +1,8 @@
 """Choice of image and regions."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from qtpy.QtWidgets import QWidget
+from typing import Any
 
 
-def pages(panel: Any) -> dict[str, QWidget]:
+def pages(panel: Any) -> dict[str, Any]:
     """Return the pages of the settings."""
     return {"Regions and windows": panel.input.scope}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QFileDialog, QInputDialog
+from qtpy.QtWidgets import QInputDialog
 
 from ...base.errors import InputError, ManyImagesError
 from ...base.identity import Position
@@ -24,7 +24,7 @@ from ..layers.label_layers import COVERED, layer_of
 from ..layers.layers import file_of, path_of
 from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
 from ..session import Session, Topic
-from ..widgets.dialogs import file_filter
+from ..widgets.dialogs import ask_file, file_filter
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .input_widget import InputWidget
@@ -65,9 +65,8 @@ class RegionsFileController(Topic, QObject):
             return
         image = file_of(self._session.image)
         place = "" if image is None else str(image.parent)
-        path, _ = QFileDialog.getOpenFileName(self._part, "Regions from file", place, _FILES)
-        if path:
-            self.open_file(Path(path))
+        if path := ask_file(self._part, "Regions from file", _FILES, place):
+            self.open_file(path)
 
     def open_file(self, path: Path) -> None:
         """Read a file's regions for the chosen image, or show why this fails."""

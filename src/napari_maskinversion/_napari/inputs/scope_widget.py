@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import QCheckBox, QLineEdit, QWidget
+from qtpy.QtWidgets import QWidget
 
 from ...images.windows import MODES
 from ...results.settings import RunSettings, fields_of
@@ -17,7 +17,7 @@ from ..layers.tasks import Planes
 from ..session import Scope, Session
 from ..widgets.controls import number_box
 from ..widgets.form import SettingsForm
-from ..widgets.sections import combo_box, form, stack
+from ..widgets.sections import check_box, combo_box, form, stack, text_field
 
 _PLANES: Final[tuple[tuple[str, Planes], ...]] = (
     ("the plane shown", "shown"),
@@ -52,9 +52,9 @@ class ScopeWidget(QWidget):
             ],
             parent=self,
         )
-        self.outline = QCheckBox("Outline the selected region's window")
-        self.live = QCheckBox("Show heatmaps while they form")
-        self.live.setToolTip("Of the first region being inverted, until you pick a row")
+        self.outline = check_box("Outline the selected region's window", "")
+        tip = "Of the first region being inverted, until you pick a row"
+        self.live = check_box("Show heatmaps while they form", tip)
         self.shown = (self.outline, self.live)  # for the page of the display
         self.channels = combo_box(
             [text for text, _ in _CHANNELS],
@@ -69,11 +69,10 @@ class ScopeWidget(QWidget):
             ["all regions", "selected only"],
             tip="Selected: the numbers below, or the selection in the layer",
         )
-        self.ids = QLineEdit()
-        self.ids.setAccessibleName("Numbers of the regions")
-        self.ids.setToolTip("Label values or shapes' rows, such as 3, 7-9")
-        self.merge = QCheckBox("Merge them into one query")
-        self.merge.setToolTip("Invert the selected regions together, for one answer")
+        tip = "Label values or shapes' rows, such as 3, 7-9"
+        self.ids = text_field("", tip, name="Numbers of the regions")
+        tip = "Invert the selected regions together, for one answer"
+        self.merge = check_box("Merge them into one query", tip)
         self._layer: Any = None
         stack(
             self,

@@ -76,11 +76,8 @@ def file_of(image: Any) -> Path | None:
     path = path_of(image)
     if not path:
         return None
-    try:
-        source = Path(path)
-        return source if source.exists() else None
-    except (OSError, ValueError):
-        return None
+    source = Path(path)
+    return source if source.exists() else None
 
 
 class OtherArray:

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from napari.layers import Image, Points, Shapes
+from napari.layers import Image, Points
 from napari.utils.colormaps.standardize_color import transform_color
 
 from ...base.errors import InputError
 from ...base.regions import Region
-from ...images.plane_source import read_reduced
 from ...images.windows import FloatBox
+from ...library.thumbnails import Pixels, cut_out, outlined
 from ...regions.annotations.annotation import binary_mask
 from ...results.region_result import RegionResult
 from .coordinates import Grid, Plane, ViewPoint, slice_of
@@ -25,8 +25,6 @@ from .tasks import PlaneFinder
 
 FloatArray = npt.NDArray[np.float64]
 
-DARK: Final = (0.0, 0.0, 0.0, 1.0)
-LIGHT: Final = (1.0, 1.0, 1.0, 1.0)
 # Widths on the screen in pixels, of the dark band and of the light one upon it.
 WIDTHS: Final = (6.0, 2.5)
 THINNER: Final = (3.0, 1.25)  # of further selected regions
@@ -39,10 +37,8 @@ COLOR = "#ffd400"
 # Each change redraws all texts: 0.2 ms each, 0.3 ms in software.
 MOST: Final = 100
 _SIZE: Final = 10
-_CONTEXT: Final = 1.7  # side of a crop, in sides of the region
-_LEAST_CROP: Final = 24  # pixels
-_MOST_CROP: Final = 256  # pixels of the crop that is made
-_QUICK: Final = 2**20  # pixels that are read in no time
+CROP_SIDE: Final = 120  # pixels of the longer side of a region that is cut out
+_QUICK: Final = 600  # pixels of a side that are read in no time
 _LIGHT: Final = 0.6  # luminance of a region's colour above which its text is dark
 
 
@@ -91,8 +87,11 @@ class RegionBorder:
     covers it. Its width on the screen is always the same.
     """
 
-    def __init__(self, viewer: Any, widths: tuple[float, float] = WIDTHS) -> None:
+    def __init__(
+        self, viewer: Any, widths: tuple[float, float] = WIDTHS, color: str = "white"
+    ) -> None:
         self._viewer, self._widths = viewer, widths
+        self._tones = transform_color(["black", color])
         self._node: Any = None
         self._drawn: tuple[Any, Plane, FloatArray] | None = None
         self._pieces: FloatArray | None = None  # in the scene, (x, y)
@@ -112,7 +111,16 @@ class RegionBorder:
 
     def show(self, image: Any, plane: Plane, *regions: Region) -> None:
         """Draw the borders of regions of an image's plane, and no others."""
-        self._drawn = image, plane, np.concatenate([border_of(one) for one in regions])
+        self._show(image, plane, np.concatenate([border_of(one) for one in regions]))
+
+    def show_box(self, image: Any, plane: Plane, box: FloatBox) -> None:
+        """Draw a box of an image's plane, and nothing else."""
+        y0, x0, y1, x1 = (value - 0.5 for value in box)
+        corners = np.array([(y0, x0), (y0, x1), (y1, x1), (y1, x0)])
+        self._show(image, plane, np.stack([corners, np.roll(corners, -1, axis=0)], axis=1))
+
+    def _show(self, image: Any, plane: Plane, pieces: FloatArray) -> None:
+        self._drawn = image, plane, pieces
         if self._node is None and not self._make():
             return
         self._place()
@@ -191,7 +199,7 @@ class RegionBorder:
         first = 4 * np.arange(len(corners))[:, None]
         faces = (first + np.array([0, 1, 2, 0, 2, 3])).reshape(-1, 3)
         # All of the dark band first: what comes later is drawn over it.
-        tones = np.repeat(np.array([DARK, LIGHT], np.float32), 2 * len(pieces), axis=0)
+        tones = np.repeat(self._tones, 2 * len(pieces), axis=0)
         node.set_data(
             vertices=corners.reshape(-1, 2).astype(np.float32),
             faces=faces.astype(np.uint32),
@@ -215,95 +223,26 @@ def _hides(layer: Image, image: Any) -> bool:
     return bool((low <= lowest).all() and (high >= highest).all())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Crop:
-    """Pixels around a region, and its border in shares (y, x) of their height and width."""
-
-    pixels: npt.NDArray[np.uint8]  # (h, w, 3), uint8
-    border: FloatArray  # (N, 2, 2)
-
-
 def crop_reader(
     image: Any, finder: PlaneFinder, region: Region, position: Any
-) -> tuple[Callable[[], Crop], bool]:
-    """Copy what is needed of a layer; return a function that makes the crop, for any thread.
+) -> tuple[Callable[[], Pixels], bool]:
+    """Copy what is needed of a layer; return a function that cuts out a region, for any thread.
 
     Also returns whether it is quick: the pixels are few, and in memory.
     """
-    view = finder.view_at(position if finder.all_planes else ())
-    plane = finder.plane(position if finder.all_planes else ())
-    layer = copy_layer(image, view, shown_only=True, snapshot=False)
-    source = layer.source(plane.cut)
-    box = surroundings(region.bbox, plane.shape)
-    y0, x0, y1, x1 = box
+    at = position if finder.all_planes else ()
+    layer = copy_layer(image, finder.view_at(at), shown_only=True, snapshot=False)
+    source = layer.source(finder.plane(at).cut)
 
-    def make() -> Crop:
-        step = -(-max(y1 - y0, x1 - x0) // _MOST_CROP)
-        pixels = as_rgb(read_reduced(source, 0, box, step))
-        shares = (border_of(region) + 0.5 - (y0, x0)) / (step * np.array(pixels.shape[:2]))
-        return Crop(pixels, shares)
+    def make() -> Pixels:
+        picture = cut_out(source, region.bbox, region)
+        scale = CROP_SIDE / max(picture.size)
+        width, height = (round(scale * side) for side in picture.size)
+        return outlined(np.asarray(picture.resize((width, height))))
 
     in_memory = all(isinstance(level, np.ndarray) for level in layer.levels)
-    return make, in_memory and (y1 - y0) * (x1 - x0) <= _QUICK
-
-
-def surroundings(
-    bbox: tuple[int, int, int, int], shape: tuple[int, int]
-) -> tuple[int, int, int, int]:
-    """Return a square around a box, moved into the image where it reaches beyond."""
-    y0, x0, y1, x1 = bbox
-    side = max(_LEAST_CROP, round(_CONTEXT * max(y1 - y0, x1 - x0)))
-    high, wide = min(side, shape[0]), min(side, shape[1])
-    top = min(max((y0 + y1 - high) // 2, 0), shape[0] - high)
-    left = min(max((x0 + x1 - wide) // 2, 0), shape[1] - wide)
-    return top, left, top + high, left + wide
-
-
-def as_rgb(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Return pixels of a plane source as 8-bit colours."""
-    if pixels.dtype == np.uint16:
-        pixels = pixels >> 8
-    elif pixels.dtype != np.uint8:
-        pixels = 255 * np.clip(pixels, 0, 1) + 0.5
-    colours = pixels.astype(np.uint8)
-    if colours.ndim == 2:
-        colours = np.repeat(colours[:, :, None], 3, axis=2)
-    return np.ascontiguousarray(colours[:, :, :3])
-
-
-class OutlineLayer(LayerHolder[Shapes]):
-    """Shows one rectangle in a Shapes layer."""
-
-    kind = "window"
-
-    def show(self, image: Any, plane: Plane, box: FloatBox) -> None:
-        """Draw a box of an image's plane."""
-        y0, x0, y1, x1 = (value - 0.5 for value in box)
-        corners = plane.to_data([(y0, x0), (y0, x1), (y1, x1), (y1, x0)])
-        width = max(y1 - y0, x1 - x0) / 100
-        layer = self.fitting(image)
-        if layer is None:
-            self.insert(self._make(image, plane, corners, width), image)
-            return
-        self.follow(plane_transform(image, plane))
-        layer.data = [corners]
-        layer.edge_width = [width]
-
-    def _make(self, image: Any, plane: Plane, corners: npt.NDArray[Any], width: float) -> Shapes:
-        layer = Shapes(
-            [corners],
-            # napari's rectangles are flat along the first axes; a polygon may lie on any plane.
-            shape_type="polygon",
-            name=f"window: {image.name}",
-            ndim=image.ndim,
-            edge_color=COLOR,
-            face_color="transparent",
-            edge_width=width,
-            metadata={OURS: "window"},
-            **plane_transform(image, plane),
-        )
-        layer.editable = False
-        return layer
+    y0, x0, y1, x1 = region.bbox
+    return make, in_memory and max(y1 - y0, x1 - x0) <= _QUICK
 
 
 @dataclass(frozen=True, slots=True)

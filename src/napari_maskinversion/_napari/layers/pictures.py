@@ -32,8 +32,12 @@ class LayerCopy:
     pinned: bool  # Arrays in memory hold only the plane shown
     rgb: bool
     file: Path | None  # Its file, whose masks hide pixels
-    nodata: float | None  # The number that stands for no value in the layer's file
     look: Look
+
+    @property
+    def nodata(self) -> float | None:
+        """The number that stands for no value in the layer's file."""
+        return nodata_of(self.file, self.grid.shape)
 
     def lazy(self, cut: Slice) -> LazyPlane:
         """Return the pixels of a plane, lazily."""
@@ -82,7 +86,6 @@ def copy_layer(
         pinned=pinned,
         rgb=bool(layer.rgb),
         file=file_of(layer),
-        nodata=nodata_of(file_of(layer), grid.shape),
         look=_look_of(layer),
     )
 

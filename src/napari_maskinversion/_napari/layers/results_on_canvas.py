@@ -12,6 +12,7 @@ from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.regions import Region
 from ...images.windows import FloatBox
+from ...library.thumbnails import Pixels
 from ...results.export.bundle import CompressedRegion
 from ...results.region_result import RegionResult
 from ..workers.driver import Forming
@@ -19,11 +20,10 @@ from ..workers.notify import inform
 from .coordinates import Grid, Plane, ViewPoint, slice_of
 from .heatmap import HeatmapLayer
 from .overlays import (
+    COLOR,
     THINNER,
     AcceptedText,
     AcceptedTexts,
-    Crop,
-    OutlineLayer,
     RegionBorder,
     crop_reader,
     is_covered,
@@ -44,7 +44,7 @@ class ResultsOnCanvas:
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
         self.border, self.further = RegionBorder(viewer), RegionBorder(viewer, THINNER)
-        self.heatmap, self.outline = HeatmapLayer(viewer), OutlineLayer(viewer)
+        self.heatmap, self.outline = HeatmapLayer(viewer), RegionBorder(viewer, THINNER, COLOR)
         self.texts = AcceptedTexts(viewer)
         self.image: Any = None
         self._masks: Masks = {}
@@ -71,7 +71,7 @@ class ResultsOnCanvas:
         self.image = self._finder = None
         self._masks = {}
         self.heatmap.forget()
-        self.outline.forget()
+        self.outline.remove()
         self.further.remove()
         self._mark(None)
 
@@ -96,7 +96,7 @@ class ResultsOnCanvas:
             return
         self._show(region, region.grid_map, image, plane)
         if outlined:
-            self.outline.show(image, plane, region.window.box)
+            self.outline.show_box(image, plane, region.window.box)
         else:
             self.outline.remove()
         if move:
@@ -123,6 +123,7 @@ class ResultsOnCanvas:
     def blank(self) -> None:
         """Show no region."""
         self.heatmap.blank()
+        self.outline.remove()
         self.further.remove()
         self._mark(None)
 
@@ -144,7 +145,7 @@ class ResultsOnCanvas:
         if changed and region is not None and image in self.viewer.layers:
             self._show(region, region.grid_map, image, plane)
 
-    def crop(self, region: RegionResult) -> tuple[Callable[[], Crop], bool] | None:
+    def crop(self, region: RegionResult) -> tuple[Callable[[], Pixels], bool] | None:
         """Return a function that cuts a region out of its image, see `crop_reader`.
 
         None if its image has changed, or its pixels are unknown.

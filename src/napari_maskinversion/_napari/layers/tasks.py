@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -103,16 +104,30 @@ class ShapesCopy:
 class LabelsCopy:
     """A Labels layer; ``pinned`` where only the plane shown was copied.
 
-    ``nodata`` is a value that stands for no region; ``facts`` are what the file that a region came
-    from says about it; ``covered`` are regions that the labels do not show whole.
+    Its ``file`` may say which value, and which pixels, stand for no region; ``facts`` are what the
+    file that a region came from says about it; ``covered`` are regions that the labels do not show
+    whole.
     """
 
     grid: Grid
     data: Any
     pinned: bool
-    nodata: float | None = None
+    file: Path | None = None
     facts: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     covered: CoveredOnPlanes = field(default_factory=dict)
+
+    @property
+    def values(self) -> Any:
+        """The labels; 0 where the file's mask hides them."""
+        data = without_masked(self.data, self.file, self.grid.shape, labels=True)
+        if self.nodata and self.file is not None and not isinstance(data, np.ndarray):
+            return FileArray(data, self.file, "labels", self.nodata)
+        return data
+
+    @property
+    def nodata(self) -> float | None:
+        """A value that stands for no region."""
+        return nodata_of(self.file, self.grid.shape)
 
     def covered_on(self, cut: Slice) -> Mapping[int, Covered]:
         """Return the regions of a plane that the labels do not show whole."""
@@ -120,12 +135,6 @@ class LabelsCopy:
         if rows < columns:
             return covered
         return {label: one.turned for label, one in covered.items()}
-
-
-def _known_of(layer: Any) -> dict[str, Any]:
-    metadata = getattr(layer, "metadata", {})
-    facts = source_facts(getattr(layer, "features", None), metadata)
-    return {"facts": facts, "covered": metadata.get(COVERED, {})}
 
 
 def copy_regions(
@@ -139,14 +148,15 @@ def copy_regions(
     if cut is not None:
         cut.check(grid)
     data = copied(levels_of(layer)[0], cut, snapshot=snapshot)
-    in_memory = isinstance(data, np.ndarray)
-    file = file_of(layer)
-    nodata = nodata_of(file, grid.shape)
-    data = without_masked(data, file, grid.shape, labels=True)
-    if nodata and file is not None and not isinstance(data, np.ndarray):
-        data, nodata = FileArray(data, file, "labels", nodata), None
-    pinned = shown_only and in_memory
-    return LabelsCopy(grid=grid, data=data, pinned=pinned, nodata=nodata, **_known_of(layer))
+    metadata = getattr(layer, "metadata", {})
+    return LabelsCopy(
+        grid=grid,
+        data=data,
+        pinned=shown_only and isinstance(data, np.ndarray),
+        file=file_of(layer),
+        facts=source_facts(getattr(layer, "features", None), metadata),
+        covered=metadata.get(COVERED, {}),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -218,7 +228,7 @@ class RunInput:
         grid, cut = labels.grid, slice_of(labels.grid, self.view)
         names = axis_names(cut, self.view)
         planes = regions_by_plane(
-            without_nodata(labels.data, labels.nodata),
+            without_nodata(labels.values, labels.nodata),
             names=names,
             axes=cut.axes,
             mode=mode,
@@ -279,7 +289,7 @@ class RunInput:
     def _labels(self, labels: LabelsCopy, view: ViewPoint) -> Any:
         cut = slice_of(labels.grid, view)
         index = [0] * len(cut.index) if labels.pinned else list(cut.index)
-        plane = plane_of_labels(labels.data, axes=cut.axes, index=index)
+        plane = plane_of_labels(labels.values, axes=cut.axes, index=index)
         return without_nodata(plane, labels.nodata)
 
     def _named(self, regions: Regions) -> Regions:

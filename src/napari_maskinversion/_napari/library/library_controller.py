@@ -7,33 +7,36 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QFileDialog, QMenu, QWidget
+from qtpy.QtWidgets import QMenu, QWidget
 
+from ...base.cache_folder import cache_folder, make_folder
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import Position
 from ...batch.decided import add_to_library
 from ...batch.opened import OpenProject
+from ...engine.models.specs import DEMO
 from ...images.opening import open_image
+from ...images.sample_scenes import load_scene, scene_names
+from ...library.library import Library
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import IDENTITY, file_of, levels_of
 from ..layers.pictures import copy_picture
 from ..run_requests.preparing import background_of, image_layers
 from ..session import ResultRecord, Session, Topic, outdated
+from ..widgets.dialogs import ask_folder
 from ..widgets.progress import ProgressRow
 from ..widgets.sections import MARGINS, button, debouncer, line, stack
 from ..workers.driver import Update, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
-from .sample import sample_library
-
-if TYPE_CHECKING:
-    from ...library.library import Library
 
 _QUIET: Final = 500  # milliseconds after the last decision until the library follows
+FOLDER: Final = "sample-library"  # in the cache folder
+_SETTINGS: Final[dict[str, Any]] = {}  # of the sample library; tests compute less
 _SHOWN: Final = 22  # letters of a library's name
 
 
@@ -79,15 +82,13 @@ class LibraryController(Topic, QObject):
         self.whole = self.part.menu.addAction("Add all images of the project", self.add_project)
         self.none = self.part.menu.addAction("None", lambda: self.open(""))
         self.part.add.clicked.connect(lambda _=False: self.add())
-        self.adding = Worker("single", "Adding to the library", parent=self)
+        name = "Adding to the library"
+        self.adding = Worker("single", name, self._added, refuse, parent=self)
         self.adding.progressed.connect(self.part.progress.update_from)
-        self.adding.done.connect(self._added)
-        self.adding.failed.connect(refuse)
         self.adding.ended.connect(self._ended)
         self.part.progress.cancelled.connect(self.adding.cancel)
-        self.following = Worker("queue", "Decisions for the library", parent=self)
-        self.following.done.connect(self._followed)
-        self.following.failed.connect(refuse)
+        name = "Decisions for the library"
+        self.following = Worker("queue", name, self._followed, refuse, parent=self)
         self._lacking: tuple[Library, Any, Any, Path | None] | None = None
         self._later = debouncer(self, _QUIET, self._follow_decisions)
 
@@ -111,10 +112,8 @@ class LibraryController(Topic, QObject):
 
     def ask(self) -> None:
         """Ask for a folder, and use the library in it; an empty folder becomes one."""
-        folder = QFileDialog.getExistingDirectory(
-            self.part, "Folder of a library, or an empty folder for a new one"
-        )
-        if folder:
+        title = "Folder of a library, or an empty folder for a new one"
+        if folder := ask_folder(self.part, title):
             self.open(folder, create=True)
 
     def open(self, folder: str | Path, *, create: bool = False) -> None:
@@ -192,14 +191,13 @@ class LibraryController(Topic, QObject):
                 image=asdict(about or identify_image(name, pixels)),
                 columns=columns,
             )
-            bundle = _on_plane(bundle, plane)
             named = _naming(file)
             planes = {
                 named(at): picture.source(finder.plane(at), finder.view_at(at))
-                for at in dict.fromkeys(one.position for one in bundle.results.regions)
+                for at in dict.fromkeys(plane or one.position for one in bundle.results.regions)
                 if finder
             }
-            return {"source": _placed_as_in(file, bundle), "image": file, "planes": planes}
+            return {"source": _placed_as_in(file, bundle, plane), "image": file, "planes": planes}
 
         return make
 
@@ -231,27 +229,23 @@ class LibraryController(Topic, QObject):
             (library, review, plane, file), self._lacking = self._lacking, None
             image = asdict(review.review.image)
             bundle = Bundle(results=review.results, image=image, columns=review.columns())
-            bundle = _on_plane(bundle, plane)
-            self.following.start(lambda: library.update(_placed_as_in(file, bundle)))
+            self.following.start(lambda: library.update(_placed_as_in(file, bundle, plane)))
 
     def _followed(self, count: int) -> None:
         if count:
             self._session.library_changes += 1
 
 
-def _on_plane(bundle: Bundle, plane: Any) -> Bundle:
-    """Return results of the plane shown with its position, as runs of all planes have it."""
-    if not plane:
-        return bundle
-    return _placed(bundle, lambda _: plane)
+def _placed_as_in(file: Path | None, bundle: Bundle, plane: Any) -> Bundle:
+    """Return results with planes as the command line calls them, so that none is there twice.
 
+    Results of the plane shown get its position, as runs of all planes have it.
+    """
+    named = _naming(file)
 
-def _placed_as_in(file: Path | None, bundle: Bundle) -> Bundle:
-    """Return results with planes as the command line calls them, so that none is there twice."""
-    return _placed(bundle, _naming(file))
+    def place(at: Position) -> Position:
+        return named(plane or at)
 
-
-def _placed(bundle: Bundle, place: Callable[[Position], Position]) -> Bundle:
     regions = tuple(replace(one, position=place(one.position)) for one in bundle.results.regions)
     return replace(
         bundle,
@@ -302,3 +296,35 @@ def _add_project(library: Library, file: Path) -> str:
 def _added_to(library: Library, count: int) -> str:
     total, several = library.info()["regions"], "s" * (count != 1)
     return f"Added {count:,} region{several} to {library.folder.name}, which has {total:,} now."
+
+
+def sample_library(store: ModelStore, device: str) -> Library:
+    """Open the sample library; scenes that it lacks are computed first. For a worker."""
+    from ...language.labels.presets import vocabulary_of
+    from ...language.labels.vocabulary import Vocabulary
+    from ...library.adding import stored_path
+    from ...library.library import Library
+    from ...pipeline.job import open_job, run_job
+    from ...results.settings import RunSettings
+
+    folder = cache_folder() / FOLDER
+    make_folder(folder)
+    library, names = Library.open(folder, create=True), scene_names()
+    model, rows = store.load(DEMO, device), library.rows()
+    about = library.info()["spaces"]  # of an earlier demo model, and from an earlier place, too
+    own = [about[one]["space"].partition("/")[0] == model.fingerprint for one in rows["space"]]
+    there = set(rows["image"][own])
+    settings = RunSettings(model=DEMO, device=device).changed(_SETTINGS)
+    for number, name in enumerate(names):
+        scene = load_scene(name)
+        image, regions = scene.files
+        if stored_path(image) in there:
+            continue
+        words = vocabulary_of(Vocabulary(scene.vocabulary), ())
+        text = f"Sample {number + 1} of {len(names)}: {scene.title}"
+        show(Update(text=text, fraction=number / len(names)))
+        with open_job(image, regions, settings) as job:
+            bundle = run_job(job, model, words)
+            planes = {task.position: task.source for task in job.tasks}
+            library.add(bundle, image=image, planes=planes)
+    return library

@@ -35,8 +35,7 @@ class ImageCheck(Topic, QObject):
         self.checked: Snapshot | None = None
         self._plane: Any = None  # that was looked at
         self._watched: Any = None
-        self.worker = Worker("latest", "Looking at the image", parent=self)
-        self.worker.done.connect(self._answered)
+        self.worker = Worker("latest", "Looking at the image", self._answered, parent=self)
         self._pause = debouncer(self, _QUIET, self._start)
 
     def bind(self) -> None:

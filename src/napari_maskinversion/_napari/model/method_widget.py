@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QFileDialog, QWidget
+from qtpy.QtWidgets import QComboBox, QWidget
 
 from ...engine.explain.registry import MAPS
 from ...engine.methods.registry import Method, MethodSpec, list_methods
+from ..widgets.dialogs import ask_file
 from ..widgets.sections import Note, button, combo_box, form, stack
 
 NOTHING = "nothing"
@@ -71,11 +72,9 @@ class MethodWidget(QWidget):
         self._changed()
 
     def _choose_file(self) -> None:
-        name, _ = QFileDialog.getOpenFileName(
-            self, "Checkpoint of AlphaCLIP", "", "Checkpoints (*.safetensors *.pt *.pth *.bin)"
-        )
-        if name:
-            self.use_weights(Path(name))
+        kinds = "Checkpoints (*.safetensors *.pt *.pth *.bin)"
+        if file := ask_file(self, "Checkpoint of AlphaCLIP", kinds):
+            self.use_weights(file)
 
     def _changed(self) -> None:
         self._describe()

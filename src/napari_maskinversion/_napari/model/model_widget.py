@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
-from qtpy.QtWidgets import QComboBox, QFileDialog, QLineEdit, QWidget
+from qtpy.QtWidgets import QComboBox, QWidget
 
 from ...base.errors import ModelError
 from ...base.preferences import Device
@@ -24,10 +24,10 @@ from ...language.labels.fields import field_of, models_for
 from ...results.settings import RunSettings, fields_of
 from ..run_requests.preparing import check_on_disk
 from ..session import Session, Topic
-from ..widgets.dialogs import file_filter
+from ..widgets.dialogs import ask_file, ask_folder, file_filter
 from ..widgets.form import SettingsForm
 from ..widgets.progress import FetchRow
-from ..widgets.sections import Note, button, combo_box, form, line, stack
+from ..widgets.sections import Note, button, combo_box, form, line, stack, text_field
 from .method_widget import ExplainerWidget, MethodWidget
 
 # Settings of the inversion and of the model's input that no generated row shows: the map has a
@@ -267,13 +267,11 @@ class OwnModelWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.name = QLineEdit()
-        self.name.setPlaceholderText("ARCHITECTURE/tag, a file or a folder")
-        self.name.setAccessibleName("Another model")
-        self.name.setToolTip(
+        tip = (
             "Any architecture/tag of open_clip, a checkpoint file, or a folder as rebuild-demo "
             "makes it; press Enter"
         )
+        self.name = text_field("ARCHITECTURE/tag, a file or a folder", tip, name="Another model")
         tip = "Choose a checkpoint file: safetensors, or torch with tensors only"
         self.file = button("File...", tip, self._choose_file)
         tip = "Choose a folder with open_clip_config.json and weights"
@@ -335,11 +333,9 @@ class OwnModelWidget(QWidget):
 
     def _choose_file(self) -> None:
         kinds = file_filter("Checkpoints", CHECKPOINTS)
-        name, _ = QFileDialog.getOpenFileName(self, "Checkpoint of a model", "", kinds)
-        if name:
-            self.use(Path(name))
+        if file := ask_file(self, "Checkpoint of a model", kinds):
+            self.use(file)
 
     def _choose_folder(self) -> None:
-        name = QFileDialog.getExistingDirectory(self, "Folder of a model")
-        if name:
-            self.use(Path(name))
+        if folder := ask_folder(self, "Folder of a model"):
+            self.use(folder)

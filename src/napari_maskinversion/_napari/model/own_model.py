@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QObject
 
 from ...base import progress_words as words
 from ...base.progress import tell
 from ...engine.models.registry import model_state, unread_spec
+from ...engine.models.specs import ModelSpec
 from ..run_requests.fetching import Fetching
 from ..session import Session, Topic
 from ..workers.model_store import ModelStore
@@ -18,9 +18,6 @@ from ..workers.notify import inform
 from ..workers.preload import start_torch
 from ..workers.worker import Worker
 from .model_widget import ModelWidget
-
-if TYPE_CHECKING:
-    from ...engine.models.specs import ModelSpec
 
 
 class OwnModel(Topic, QObject):
@@ -31,12 +28,11 @@ class OwnModel(Topic, QObject):
     ) -> None:
         super().__init__(parent)
         self._session, self._part, self._store = session, part, store
-        self.worker = Worker("latest", "Reading the model", parent=self)
-        self.worker.progressed.connect(lambda update: part.own.problem.say(f"{update.text} ..."))
-        self.worker.done.connect(self._read)
-        self.worker.failed.connect(part.own.problem.say)
-        self._listing = Worker("single", "The list of architectures", parent=self)
-        self._listing.done.connect(part.own.offer)
+        say = part.own.problem.say
+        self.worker = Worker("latest", "Reading the model", self._read, say, parent=self)
+        self.worker.progressed.connect(lambda update: say(f"{update.text} ..."))
+        name = "The list of architectures"
+        self._listing = Worker("single", name, part.own.offer, parent=self)
         part.own.asked.connect(self._ask)
 
     def bind(self) -> None:

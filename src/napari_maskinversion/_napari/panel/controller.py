@@ -169,11 +169,6 @@ class NapariPage:
         self._page: Any = None
         self._writing = False
 
-    @property
-    def available(self) -> bool:
-        """Whether napari shows the page."""
-        return self._page is not None
-
     def connect(self) -> None:
         """Copy the page into our file, and follow its changes from now on."""
         page = _page()

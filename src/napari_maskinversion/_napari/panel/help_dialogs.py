@@ -71,16 +71,6 @@ class KeysDialog(QDialog):
         layout.addWidget(buttons)
         self.resize(520, 560)
 
-    def rows(self) -> list[tuple[str, str, str]]:
-        """Return the rows: place, key, action."""
-        rows = []
-        for place in range(self.list.topLevelItemCount()):
-            head = self.list.topLevelItem(place)
-            for row in range(head.childCount()):
-                item = head.child(row)
-                rows.append((head.text(0), item.text(0), item.text(1)))
-        return rows
-
 
 class DoctorDialog(ToolDialog):
     """What ``napari-maskinversion doctor`` prints; examined anew each time it is opened."""

@@ -6,14 +6,14 @@ import os
 from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QFileDialog, QLineEdit, QSizePolicy, QWidget
+from qtpy.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
 from ...base.cache_folder import VARIABLE, cache_folder
 from ...base.errors import ConfigError
 from ...base.preferences import Preferences
 from ...pipeline.cache_usage import KINDS, Usage, clear, readable, usage
 from ...results.settings import fields_of
-from ..widgets.dialogs import confirm
+from ..widgets.dialogs import ask_folder, confirm
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, button, form, line, stack
 from ..workers.notify import inform, refuse
@@ -150,9 +150,8 @@ class StoragePage(QWidget):
             self.forget_asked.emit()
 
     def _ask_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Cache folder", str(cache_folder()))
-        if folder:
-            self.cache_folder.setText(folder)
+        if folder := ask_folder(self, "Cache folder", str(cache_folder())):
+            self.cache_folder.setText(str(folder))
             self._edited()
 
     def _show_usage(self, measured: Usage) -> None:

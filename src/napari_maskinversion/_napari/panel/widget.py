@@ -41,7 +41,7 @@ from ..run.run_controller import RunController
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of
 from ..sam.segment_controller import SegmentController
-from ..session import Topic, session_of
+from ..session import NOTHING, Topic, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.focus_ring import FocusRing
@@ -144,7 +144,7 @@ class MaskInversionWidget(Topic, QWidget):
         yield False
         self.controller.start()
         if self.controller.preferences.live:
-            self.live.part.switch.setChecked(True)
+            self.live.switch.setChecked(True)
         self.drops = FileDrops(self, session)
         yield False
         yield True
@@ -463,7 +463,7 @@ class WindowClosing(QObject):
     def __init__(self, panel: QWidget) -> None:
         super().__init__(panel)
         self._panel = panel
-        self._window: Callable[[], QMainWindow | None] = _nothing
+        self._window: Callable[[], QMainWindow | None] = NOTHING
 
     def watch(self) -> None:
         """Begin to watch, once the panel is docked."""
@@ -479,7 +479,7 @@ class WindowClosing(QObject):
 
     def release(self) -> None:
         """Watch no more."""
-        window, self._window = self._window(), _nothing
+        window, self._window = self._window(), NOTHING
         if window is not None and isalive(window):
             window.removeEventFilter(self)
 
@@ -490,10 +490,6 @@ class WindowClosing(QObject):
         if event.type() == QEvent.Type.DeferredDelete:
             self.gone.emit()
         return False
-
-
-def _nothing() -> None:
-    """Stand in for the reference to a window."""
 
 
 def colors_of(theme: Any) -> dict[str, str]:

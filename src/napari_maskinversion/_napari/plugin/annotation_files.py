@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.errors import InputError
-from ...base.identity import Position
 from ...regions.annotations.annotation import Annotation, Annotations, CocoFacts
 from ...regions.annotations.reading import may_hold_annotations, read_annotations
 from ..layers.label_layers import COCO, COVERED, layer_of, source_facts, uncovered, whole
@@ -82,7 +81,10 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
     labels = data if hasattr(data, "shape") else data[0]
     others = len(labels.shape) - 2
     names = ("t", "z")[-others:] if 0 < others <= 2 else tuple(f"axis{i}" for i in range(others))
-    planes = regions_by_plane(labels, names=(*names, "y", "x"), mode="each")
+    planes = [
+        (tuple((axis, int(at)) for axis, at in plane.position), plane.regions)
+        for plane in regions_by_plane(labels, names=(*names, "y", "x"), mode="each")
+    ]
     texts, metadata = _names(about.get("features")), about.get("metadata") or {}
     facts = source_facts(about.get("features"), metadata)
     covered = metadata.get(COVERED) or {}
@@ -90,12 +92,12 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
         Annotation(
             region=region,
             label=texts.get(region.id, ""),
-            position=_whole(plane.position),
+            position=position,
             source_id=facts.get(region.id, {}).get("source_id", ""),
             values=facts.get(region.id, {}).get("values", {}),
         )
-        for plane in planes
-        for region in uncovered(plane.regions, covered.get(_index(plane.position), {}))
+        for position, regions in planes
+        for region in uncovered(regions, covered.get(tuple(at for _, at in position), {}))
     ]
     shape = (int(labels.shape[-2]), int(labels.shape[-1]))
     # Numbers of categories are those of the layer's list of words, used or not.
@@ -107,14 +109,6 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
         colors={str(word): "" for word in words},
         coco=metadata.get(COCO) or CocoFacts(),
     )
-
-
-def _index(position: Position) -> tuple[int, ...]:
-    return tuple(int(at) for _, at in position)
-
-
-def _whole(position: Position) -> Position:
-    return tuple((axis, int(at)) for axis, at in position)
 
 
 def _names(features: Any) -> dict[int, str]:

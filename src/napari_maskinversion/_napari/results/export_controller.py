@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QCheckBox, QFileDialog, QMenu, QWidget
+from qtpy.QtWidgets import QMenu, QWidget
 
 from ...base.errors import InputError
 from ...results.columns import columns_in
@@ -19,8 +19,8 @@ from ...results.export.bundle import Bundle, compress_masks
 from ..layers.label_layers import with_index, with_labels
 from ..layers.layers import file_of, is_shapes, levels_of
 from ..session import Session, Topic, outdated, same_regions
-from ..widgets.dialogs import ask_where, may_replace
-from ..widgets.sections import button, check_entry, debouncer, line, stack
+from ..widgets.dialogs import ask_file, ask_folder, ask_where, may_replace
+from ..widgets.sections import button, check_box, check_entry, debouncer, line, stack
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
@@ -59,10 +59,10 @@ class ExportController(Topic, QObject):
         super().__init__(parent)
         self._viewer, self._session = viewer, session
         self.part = ExportWidget()
-        self.features = QCheckBox("Suggestions in the layer's features")
-        self.features.setToolTip(
+        self.features = check_box(
+            "Suggestions in the layer's features",
             "Other plugins read them there: label, roi_id, suggestion, confidence, decision. They "
-            "follow every run and decision; columns of your own stay."
+            "follow every run and decision; columns of your own stay.",
         )
         session.features = False  # as the box is; the session may be older
         self.features.toggled.connect(partial(setattr, session, "features"))
@@ -133,10 +133,9 @@ class ExportController(Topic, QObject):
         """Ask for a folder and save embeddings, table and record there."""
         from ...results.export.catalogue import FORMATS
 
-        folder = QFileDialog.getExistingDirectory(self.part, "Export to folder")
-        if folder:
+        if folder := ask_folder(self.part, "Export to folder"):
             entries = [FORMATS[name] for name in _TOGETHER]
-            self._replace(*((entry, Path(folder) / self.name_of(entry)) for entry in entries))
+            self._replace(*((entry, folder / self.name_of(entry)) for entry in entries))
 
     def ask(self, entry: ExportFormat) -> None:
         """Ask for a path and write one format there; refuse one whose packages are missing."""
@@ -237,11 +236,8 @@ class ExportController(Topic, QObject):
 
     def ask_results(self) -> None:
         """Ask for a file of results and open it."""
-        path, _ = QFileDialog.getOpenFileName(
-            self.part, "Open results", "", "Results (*.npz);;All files (*)"
-        )
-        if path:
-            self.open_file(Path(path))
+        if path := ask_file(self.part, "Open results", "Results (*.npz);;All files (*)"):
+            self.open_file(path)
 
     def open_file(self, path: Path) -> None:
         """Open results on the chosen image."""

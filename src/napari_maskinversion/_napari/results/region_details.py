@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qtpy.QtCore import QRectF, QSize, Qt
 from qtpy.QtGui import QAction, QColor, QPainter, QPaintEvent
@@ -17,11 +17,9 @@ from qtpy.QtWidgets import (
 )
 
 from ...results.columns import CONFIDENCE
+from ...results.region_result import RegionResult
 from ..widgets.keys import CAPTIONS, pressed
-from ..widgets.sections import copy_texts
-
-if TYPE_CHECKING:
-    from ...results.region_result import RegionResult
+from ..widgets.tables import copy_texts
 
 SHOWN = 5
 _SHORTEST = 100  # pixels for a bar and its number

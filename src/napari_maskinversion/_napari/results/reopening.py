@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import InputError, MaskShapeError
+from ...base.identity import Position, RegionIdentity
+from ...base.regions import Region
 from ...base.wording import counted
+from ...results.export.bundle import Bundle
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.label_layers import layer_of_regions, why_no_layer
 from ..layers.placing import REGIONS_OPACITY, place_of
@@ -17,10 +20,6 @@ from ..session import Session
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ...base.identity import Position, RegionIdentity
-    from ...base.regions import Region
-    from ...results.export.bundle import Bundle
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, QRect, Qt
+from qtpy.QtCore import QModelIndex, QObject, QRect, Qt
 from qtpy.QtGui import QColor, QPainter
 from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from ...results.columns import columns_in, is_missing
 from ..session import Session
+from ..widgets.tables import RowsModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +25,7 @@ _COMPUTING: Final = "This region has changed; live mode computes it again."
 _CHANGED: Final = "This region, or the image, has changed since; press Update."
 
 
-class ResultsModel(QAbstractTableModel):
+class ResultsModel(RowsModel):
     """Rows of ``Results.to_frame()``, with what the session's review says about them."""
 
     def __init__(self, session: Session, parent: QObject | None = None) -> None:
@@ -33,6 +34,7 @@ class ResultsModel(QAbstractTableModel):
         self._colors: Mapping[str, str] = {}
         self._changed: Collection[int] = ()
         self.columns = [*columns_in("panel"), *columns_in("menu")]
+        self.titles = tuple((one.short_title, one.explanation) for one in self.columns)
         self._keep(None)
 
     def refresh(
@@ -81,15 +83,10 @@ class ResultsModel(QAbstractTableModel):
             for column in self.columns
         ]
 
-    def rowCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
-        """Regions."""
-        if self.frame is None or (parent is not None and parent.isValid()):
-            return 0
-        return len(self.frame)
-
-    def columnCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
-        """Columns shown."""
-        return len(self.columns) if parent is None or not parent.isValid() else 0
+    @property
+    def count(self) -> int:
+        """Number of regions."""
+        return 0 if self.frame is None else len(self.frame)
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Text, tooltip, alignment or colour of a cell; a share under UserRole."""
@@ -139,17 +136,6 @@ class ResultsModel(QAbstractTableModel):
         overlay = None if review is None else review.overlay(row)
         color = self._colors.get(word if overlay is None else overlay.word)
         return QColor(color) if color else None
-
-    def headerData(  # noqa: N802 - Qt's name
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        """Titles and their tooltips."""
-        if orientation == Qt.Orientation.Horizontal:
-            if role == Qt.ItemDataRole.DisplayRole:
-                return self.columns[section].short_title
-            if role == Qt.ItemDataRole.ToolTipRole:
-                return self.columns[section].explanation
-        return None
 
 
 def _summary(status: str) -> str:

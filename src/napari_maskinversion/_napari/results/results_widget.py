@@ -14,16 +14,8 @@ from ...base.identity import place_text
 from ...base.wording import counted
 from ...language.labels.label import colors_of
 from ..session import ResultRecord, Session, Topic, changed_rows, same_run
-from ..widgets.sections import (
-    HAS_REVIEW_KEYS,
-    MARGINS,
-    Note,
-    button,
-    line,
-    select_row,
-    stack,
-    table_view,
-)
+from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, button, line, stack
+from ..widgets.tables import select_row, table_view
 from ..workers.notify import inform
 from .region_details import SHOWN, Bars, CaptionList
 from .results_columns import ResultColumns

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,12 @@ from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
 from ...learning.features import UNKNOWN, HasMeasures, Measured
 from ...library.deciding import key_of
+from ...library.library import Library
 from ...results.export.archive import open_archive
+from ...results.results import Results
 from ...results.spaces import Space
-from ...review.exemplar_store import places
+from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, places
 from ...review.reporting import decisions_of, image_of
-
-if TYPE_CHECKING:
-    from ...library.library import Library
-    from ...results.results import Results
-    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
 
 FloatArray = npt.NDArray[np.float32]
 _DECIDED = ("accepted", "rejected")

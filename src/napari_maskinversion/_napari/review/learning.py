@@ -17,16 +17,15 @@ from ...base.errors import InputError
 from ...language.labels.label import Label
 from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ...language.ranking.ranking import Ranking
+from ...learning.classifier import Classifier
 from ...learning.features import UNKNOWN, HasMeasures, measured
+from ...results.region_result import RegionResult
+from ...results.results import Results
 from ...review.decisions import Suggestion
-from ...review.exemplar_store import places
+from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, places
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-    from ...learning.classifier import Classifier
-    from ...results.region_result import RegionResult
-    from ...results.results import Results
-    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
     from .decided_elsewhere import Elsewhere, Taught
 
 _NAMED: Final = 5

@@ -2,62 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from qtpy.QtCore import QLineF, QRectF, Qt
-from qtpy.QtGui import QColor, QImage, QPainter, QPen, QPixmap
-from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QWidget
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor, QPixmap
+from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy
 from superqt import QElidingLabel
 
-from ..layers.overlays import Crop
+from ...library.thumbnails import Pixels
+from ..layers.overlays import CROP_SIDE
+from ..widgets.controls import pixmap_of
 from .review_state import Choice
 
-SIDE: Final = 120
-_TONES: Final = (("black", 3.5), ("white", 1.5))
 _CHIP: Final = 10  # pixels
 
 
-class CropView(QWidget):
+class CropView(QLabel):
     """The region in question, large enough to recognise; empty without one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.crop: Crop | None = None
-        self.setFixedSize(SIDE, SIDE)
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setFixedSize(CROP_SIDE, CROP_SIDE)
+        self.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.setAccessibleName("The region and its surroundings")
         self.setToolTip("The current region and its surroundings, as in the image layer")
 
-    def show_crop(self, crop: Crop | None) -> None:
-        """Show another crop, or nothing."""
-        self.crop = crop
-        self.update()
-
-    def paintEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
-        """Draw pixels and border."""
-        if self.crop is None:
-            return
-        pixels = self.crop.pixels
-        height, width = pixels.shape[:2]
-        scale = min(self.width() / width, self.height() / height)
-        place = QRectF(0, 0, width * scale, height * scale)
-        place.moveCenter(QRectF(self.rect()).center())
-        picture = QImage(pixels.data, width, height, 3 * width, QImage.Format.Format_RGB888)
-        painter = QPainter(self)
-        painter.setRenderHints(
-            QPainter.RenderHint.SmoothPixmapTransform | QPainter.RenderHint.Antialiasing
-        )
-        painter.drawImage(place, picture)
-        painter.setClipRect(place)
-        size, origin = (place.height(), place.width()), (place.top(), place.left())
-        ends = (self.crop.border * size + origin).tolist()
-        lines = [QLineF(x0, y0, x1, y1) for (y0, x0), (y1, x1) in ends]
-        for tone, thickness in _TONES:
-            pen = QPen(QColor(tone), thickness)
-            pen.setCapStyle(Qt.PenCapStyle.SquareCap)
-            painter.setPen(pen)
-            painter.drawLines(lines)
-        painter.end()
+    def show_crop(self, pixels: Pixels | None) -> None:
+        """Show other pixels (h, w, 3), or nothing."""
+        self.setPixmap(QPixmap() if pixels is None else pixmap_of(pixels))
 
 
 class SuggestionButton(QPushButton):

@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
 
 from ...base import progress_words as words
-from ...base.errors import InputError, MaskInversionError
+from ...base.errors import InputError
+from ...review.decisions import Status, Step
+from ...review.review import Review
 from ...review.together import Decided, Verdict
 from ..layers.layers import is_shapes
 from ..layers.overlays import AcceptedText
@@ -30,7 +32,7 @@ from ..session import (
 )
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
-from ..workers.notify import inform, refuse, report
+from ..workers.notify import inform, refuse, refusing, report
 from ..workers.worker import Worker
 from .decided_layer import seen_on
 from .learn_dialog import LearnDialog
@@ -41,10 +43,6 @@ from .review_learning import ReviewLearning
 from .review_options import BY_WORD, DIMMED, INSIDE, ReviewOptions
 from .review_state import ReviewState
 from .review_widget import ReviewWidget
-
-if TYPE_CHECKING:
-    from ...review.decisions import Status, Step
-    from ...review.review import Review
 
 _LEARNING: Final = {"learn", "other_words"}  # options
 _DISMISSED: Final[Mapping[str, Status]] = {"reject": "rejected", "skip": "skipped"}
@@ -132,8 +130,17 @@ class ReviewController(Topic, QObject):
         self._results_shown()
         if record is None:
             return
-        if before is not None and same_run(before, record) and _read_otherwise(before, record):
-            self._renew(before, record)
+        was, now = None if before is None else before.results, record.results
+        if (
+            was is not None
+            and was is not now
+            and same_run(before, record)
+            and same_regions(was, now)
+        ):
+            # With other limits or captions the order of the queue stays.
+            self.keeper.renew(was, now)
+            self.learning.ask()
+            self._ranked()
         if record.live:
             self._expected = None
         self._expect(record.snapshot)
@@ -142,12 +149,6 @@ class ReviewController(Topic, QObject):
             self._stay = record.live
             self.keeper.follow(record)
         self._publish()
-
-    def _renew(self, before: ResultRecord, after: ResultRecord) -> None:
-        """Continue with other limits or captions; the order of the queue stays."""
-        self.keeper.renew(before.results, after.results)
-        self.learning.ask()
-        self._ranked()
 
     def _publish(self) -> None:
         """Let the session know how far the review is."""
@@ -424,22 +425,17 @@ class ReviewController(Topic, QObject):
         state, record = self.state, self._session.record
         if state is None or record is None:
             return
-        try:
-            load = self.learning.load(record)
-        except MaskInversionError as error:
-            refuse(str(error))
-            return
-        self._taught = state.review  # it stays while words are ranked anew
         from .decided_elsewhere import Elsewhere
 
+        self._taught = state.review  # it stays while words are ranked anew
         project = self._session.project
         file = None if project is None or not project.file else Path(project.file)
         known = self.learning.known.accepted(state.results)
         elsewhere = Elsewhere(file, self._session.library, known)
         image, measures = state.review.image.content, self._options.measures
-        self._training.start(
-            partial(train, load, state.results, state.taught, image, elsewhere, measures)
-        )
+        with refusing():
+            about = state.results, state.taught, image, elsewhere, measures
+            self._training.start(partial(train, self.learning.load(record), *about))
 
     def _trained(self, trained: Trained) -> None:
         if self.state is None or self.state.review is not self._taught:
@@ -585,8 +581,3 @@ class ReviewController(Topic, QObject):
             layer,
             None if state.row is None else regions[state.row],
         )
-
-
-def _read_otherwise(before: ResultRecord, after: ResultRecord) -> bool:
-    """Return whether the regions are the same and other limits, words or captions count."""
-    return before.results is not after.results and same_regions(before.results, after.results)

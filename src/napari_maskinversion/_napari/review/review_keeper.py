@@ -13,7 +13,11 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import InputError, NotSavedError
+from ...base.identity import ImageIdentity, RegionIdentity, identify_image
 from ...base.wording import counted
+from ...results.results import Results
+from ...review.queue import ReviewQueue
+from ...review.review import Review
 from ..layers.layers import IDENTITY, file_of, levels_of
 from ..widgets.sections import pause
 from ..workers.worker import Worker
@@ -21,10 +25,6 @@ from .decided_layer import DecidedLayer
 from .review_state import ReviewState
 
 if TYPE_CHECKING:
-    from ...base.identity import ImageIdentity, RegionIdentity
-    from ...results.results import Results
-    from ...review.queue import ReviewQueue
-    from ...review.review import Review
     from ..session import ResultRecord
 
 _SETTLING: Final = 20  # milliseconds
@@ -279,6 +279,11 @@ class ReviewRequest:
     any_image: bool = False  # Take over decisions about other pixels
     saved: bytes = b""  # Decisions that came with the results
 
+    @property
+    def identity(self) -> ImageIdentity:
+        """The image that decisions are about."""
+        return self.image or identify_image(self.name, self.pixels)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedReview:
@@ -292,16 +297,13 @@ class OpenedReview:
 
 def find_decisions(opening: ReviewRequest) -> Results | None:
     """Return the results if decisions about their image are on the disk."""
-    from ...base.identity import identify_image
     from ...review.decision_file import has_decisions
 
-    image = opening.image or identify_image(opening.name, opening.pixels)
-    return opening.results if has_decisions(opening.file, image) else None
+    return opening.results if has_decisions(opening.file, opening.identity) else None
 
 
 def open_review(opening: ReviewRequest) -> OpenedReview:
     """Open a review."""
-    from ...base.identity import identify_image
     from ...review.queue import ReviewQueue
     from ...review.review import Review
 
@@ -309,9 +311,8 @@ def open_review(opening: ReviewRequest) -> OpenedReview:
     queue = ReviewQueue.from_results(results)
     review = opening.review
     if review is None:
-        image = opening.image or identify_image(opening.name, opening.pixels)
         review = Review(
-            image,
+            opening.identity,
             opening.regions,
             results.info,
             file=opening.file,

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import MaskInversionError
+from ...results.run_info import RunInfo
+from ...review.decisions import Step
+from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
 from ..run_requests.preparing import check_on_disk
 from ..session import ResultRecord, Session
 from ..widgets.sections import pause
@@ -22,9 +25,6 @@ from .review_state import ReviewState
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-    from ...results.run_info import RunInfo
-    from ...review.decisions import Step
-    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
 
 _RANKED: Final = (
     "Learn from decisions has no effect while a loaded classifier suggests; Learn... makes a new "

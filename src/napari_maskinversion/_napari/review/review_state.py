@@ -5,25 +5,22 @@ No Qt, no napari.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...base.errors import InputError, NotSavedError
 from ...base.identity import RegionKey
 from ...base.validation import composed, without_hidden
 from ...language.labels.label import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
+from ...results.results import Results
 from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
-from ...review.queue import certainty_of
+from ...review.queue import Order, ReviewQueue, certainty_of
+from ...review.review import Review
+from ...review.together import Verdict
 from .learning import Learned, text_best, text_figures, top_of
-
-if TYPE_CHECKING:
-    from ...results.results import Results
-    from ...review.queue import Order, ReviewQueue
-    from ...review.review import Review
-    from ...review.together import Verdict
 
 SHOWN: Final = 5
 WORD_KEYS: Final = 9
@@ -271,11 +268,6 @@ class ReviewState:
             return self._learned.best[row]
         return self.results.regions[row].suggestion
 
-    @property
-    def changed(self) -> int:
-        """Rows whose best suggestion has changed through learning."""
-        return 0 if self._learned is None else len(self._learned.changed)
-
     def overlay(self, row: int) -> RowOverlay | None:
         """Return what the table shows of a row; None for the run's values."""
         decision = self.review.decisions.get(self.queue.keys[row])
@@ -322,24 +314,14 @@ class ReviewState:
         """Accept the label of a key, or with None what the table suggests."""
         if number is None and len(rows) > 1:
             return self.accept_rows(rows)
-        key = self._key()
-        if number is None and self.row is not None and self.suggestion(self.row) == NONE_OF_THESE:
+        here = self._here
+        if number is None and self.suggestion(here) == NONE_OF_THESE:
             raise InputError(
-                f"Region {key} is suggested to be none of these: R rejects it, 1 takes the word "
-                "that comes nearest, T types another one."
+                f"Region {self.queue.keys[here]} is suggested to be none of these: R rejects it, "
+                "1 takes the word that comes nearest, T types another one."
             )
         label, suggestion = self._taken(number, now)
-        return self._decide(
-            [
-                Decision(
-                    region=self.queue.keys[row],
-                    status="accepted",
-                    label=label,
-                    suggestion=suggestion if row == self.row else None,
-                )
-                for row in rows or [self.queue.row(key)]
-            ]
-        )
+        return self._decide_rows(rows or [here], "accepted", label, {here: suggestion})
 
     def _taken(self, number: int | None, now: float) -> tuple[str, Suggestion | None]:
         """Return the label of a key, and the suggestion that it came from."""
@@ -348,13 +330,13 @@ class ReviewState:
             if number > len(words):
                 raise InputError(f"There is no word {number}: the list has {len(words)}.")
             word = words[number - 1]
-            assert self.row is not None
-            ranked = {one.label: one for one in self.top(self.row, None)}
+            ranked = {one.label: one for one in self.top(self._here, None)}
             return word, ranked.get(word)
         aimed = self.aimed(now)
         if len(aimed) < (number or 1):
             wanted = "no suggestion" if number is None else f"no suggestion {number}"
-            raise InputError(f"There is {wanted} for region {self._key()}; press T to type a word.")
+            key = self.queue.keys[self._here]
+            raise InputError(f"There is {wanted} for region {key}; press T to type a word.")
         suggestion = aimed[(number or 1) - 1]
         return suggestion.label, suggestion
 
@@ -381,23 +363,30 @@ class ReviewState:
 
     def accept_typed(self, text: str, rows: Sequence[int] = ()) -> Step:
         """Accept a typed label; the vocabulary is matched ignoring case."""
-        key, label = self._key(), composed(without_hidden(" ".join(text.split())))
+        here, label = self._here, composed(without_hidden(" ".join(text.split())))
         known = {word.casefold(): word for word in self.words}
         label = known.get(label.casefold(), label)
-        keys = [self.queue.keys[row] for row in rows] or [key]
-        return self._decide([Decision(region=k, status="accepted", label=label) for k in keys])
+        return self._decide_rows(rows or [here], "accepted", label, {})
 
     def dismiss(self, status: Status, now: float, rows: Sequence[int] = ()) -> Step:
         """Reject all suggestions for this region, or skip it; or several."""
-        here, first = self.queue.row(self._key()), next(iter(self.aimed(now)), None)
+        here, rows = self._here, rows or [self._here]
+        taken = {row: next(iter(self.top(row, 1)), None) for row in rows}
+        taken[here] = next(iter(self.aimed(now)), None)
+        return self._decide_rows(rows, status, "", taken)
+
+    def _decide_rows(
+        self,
+        rows: Sequence[int],
+        status: Status,
+        label: str,
+        taken: Mapping[int, Suggestion | None],
+    ) -> Step:
+        keys = self.queue.keys
         return self._decide(
             [
-                Decision(
-                    region=self.queue.keys[row],
-                    status=status,
-                    suggestion=first if row == here else next(iter(self.top(row, 1)), None),
-                )
-                for row in rows or [here]
+                Decision(region=keys[row], status=status, label=label, suggestion=taken.get(row))
+                for row in rows
             ]
         )
 
@@ -446,10 +435,11 @@ class ReviewState:
                 return self.queue.row(change.region)
         return None
 
-    def _key(self) -> RegionKey:
+    @property
+    def _here(self) -> int:
         if self.row is None:
             raise InputError("There is no region to review; choose 'all' under Show.")
-        return self.queue.keys[self.row]
+        return self.row
 
     def _do(self, act: Callable[[], Step], step: Step = ()) -> Step:
         self.problem = self.left_out = ""

@@ -7,14 +7,14 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from qtpy.QtCore import QEvent, QSignalBlocker, QStringListModel, Qt, Signal
-from qtpy.QtWidgets import QCompleter, QLabel, QLineEdit, QPushButton, QSizePolicy, QWidget
+from qtpy.QtWidgets import QCompleter, QLabel, QPushButton, QSizePolicy, QWidget
 
 from ...results.settings import fields_of
-from ..widgets.accept_all import AcceptAll
+from ..widgets.controls import AcceptAll
 from ..widgets.form import SettingsForm
 from ..widgets.keys import FIELD, pressed
 from ..widgets.progress import ProgressBar
-from ..widgets.sections import MARGINS, Note, button, form, line, stack
+from ..widgets.sections import MARGINS, Note, button, form, line, stack, text_field
 from .region_views import CropView, SuggestionButton
 from .review_keys import KEYS
 from .review_options import ReviewOptions
@@ -56,12 +56,12 @@ class ReviewWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.switch = QPushButton("Review")
-        self.switch.setCheckable(True)
-        self.switch.setToolTip(
+        tip = (
             "Decide about one region after another. The keys below work in the whole window; "
             "Escape ends the review."
         )
+        self.switch = button("Review", tip)
+        self.switch.setCheckable(True)
         self.hint, self.place, self.counts, self.status = Note(), Note(), Note(), Note()
         self.flag = Note(name="Why to check this region")
         self.image = Note(name="Image under review")
@@ -76,7 +76,8 @@ class ReviewWidget(QWidget):
         for number, one in enumerate(self.suggestions, 1):
             one.clicked.connect(lambda _=False, n=number: self._choose(n))
         self.buttons: dict[str, QPushButton] = {}
-        self.label = QLineEdit()
+        tip = "Accept a word that is not suggested (T); Return accepts it, Escape leaves the field"
+        self.label = text_field("Another word, then Return", tip, name="Another word")
         self._words = QStringListModel(self)
         self.together = AcceptAll(
             "where it is suggested",
@@ -147,11 +148,6 @@ class ReviewWidget(QWidget):
         stack(self, *parts, margins=MARGINS, spacing=4)
 
     def _build_label(self) -> None:
-        self.label.setPlaceholderText("Another word, then Return")
-        self.label.setAccessibleName("Another word")
-        self.label.setToolTip(
-            "Accept a word that is not suggested (T); Return accepts it, Escape leaves the field"
-        )
         completer = QCompleter(self._words, self.label)
         completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         completer.setFilterMode(Qt.MatchFlag.MatchContains)

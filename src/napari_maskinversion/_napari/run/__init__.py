@@ -9,4 +9,4 @@ def content(panel: Any) -> Any:
     """Return the content of the tab."""
     from ..widgets.sections import column
 
-    return column(panel.live.part.switch, panel.live.part.line)
+    return column(panel.live.switch, panel.live.line)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from napari.utils.colormaps.standardize_color import transform_color
 from qtpy.QtCore import QObject, QSignalBlocker
-from qtpy.QtWidgets import QCheckBox
 
 from ...base.errors import InputError, MaskInversionError
 from ...base.wording import counted
@@ -19,7 +18,7 @@ from ..layers.layers import is_shapes
 from ..layers.overlays import COLOR
 from ..run_requests.preparing import make_request
 from ..session import ResultRecord, Session, Topic
-from ..widgets.sections import Note, debouncer, pause
+from ..widgets.sections import Note, check_box, debouncer, pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
 from .changes import ImageWatch
@@ -50,14 +49,21 @@ class LiveController(Topic, QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session = viewer, session
-        self.part, self.results = LiveWidget(), LiveResults(session, self)
+        tip = (
+            "Regions that you paint, move, add or remove get their suggestion at once. Only "
+            "changed regions are computed, on the displayed plane."
+        )
+        name = "Live: follow the regions as they are edited"
+        self.switch, self.line = check_box("Live", tip, name=name), Note(name="Status of live mode")
+        self.line.hide()
+        self.results = LiveResults(session, self)
         self.worker = Worker("latest", "Live mode", self._answered, self._refuse, parent=self)
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer)
         self._watch.changed.connect(self.later)
         # Not superqt's debouncer: the wait becomes shorter while edits continue.
         self._timer = pause(self, QUIET, self._ask)
         self._since: float | None = None  # time of the first edit after the last update
-        self.part.switch.toggled.connect(self._switched)
+        self.switch.toggled.connect(self._switched)
         self.worker.progressed.connect(self._progressed)
         self.worker.ended.connect(partial(self._mark, frozenset()))
 
@@ -67,7 +73,7 @@ class LiveController(Topic, QObject):
         self.after("layers", self._layers_changed)
         self.after("picks", self._picked)
         self.after("running", self._run_changed)
-        self.after("live", self.part.show_switch)
+        self.after("live", self._show_switch)
 
     def stop(self) -> None:
         """Switch off, and follow the session no more."""
@@ -92,7 +98,7 @@ class LiveController(Topic, QObject):
         if running:
             self._pause()
         elif self._session.live:
-            self.part.line.say("")
+            self.line.say("")
             self.later()
 
     def _pause(self) -> None:
@@ -100,7 +106,7 @@ class LiveController(Topic, QObject):
         self._since = None
         self._drop()
         if self._session.live:
-            self.part.line.say("Live mode continues after the run.")
+            self.line.say("Live mode continues after the run.")
 
     def off(self) -> None:
         """Switch off, and release image, results and layers."""
@@ -110,10 +116,14 @@ class LiveController(Topic, QObject):
         self._updater.clear()
         self._watch.drop()
         self._session.live = False
-        self.part.show_switch(False)
-        self.part.line.say("")
+        self._show_switch(False)
+        self.line.say("")
         self._session.settle("live")
         self.results.forget()
+
+    def _show_switch(self, on: bool) -> None:
+        with QSignalBlocker(self.switch):
+            self.switch.setChecked(on)
 
     def _switched(self, on: bool) -> None:
         self._session.live = on
@@ -185,11 +195,11 @@ class LiveController(Topic, QObject):
         inform(message)
 
     def _refuse(self, reason: str) -> None:
-        self.part.line.say("")
+        self.line.say("")
         self._session.refuse("live", f"Live: {reason}")
 
     def _progressed(self, news: Any) -> None:
-        self.part.line.say(f"Live: {news.text} ...")
+        self.line.say(f"Live: {news.text} ...")
         self._mark(getattr(news, "computing", frozenset()))
 
     def _drop(self) -> None:
@@ -204,27 +214,8 @@ class LiveController(Topic, QObject):
             count = 0 if answer.record is None else len(answer.record.identities)
             self._session.settle("live")
             text = f"{counted(count, 'region')} up to date" if count else "no regions yet"
-            self.part.line.say(f"Live: {text}.")
+            self.line.say(f"Live: {text}.")
             self.results.show(answer)
-
-
-class LiveWidget:
-    """The switch, and a line below it."""
-
-    def __init__(self) -> None:
-        self.switch = QCheckBox("Live")
-        self.switch.setAccessibleName("Live: follow the regions as they are edited")
-        self.switch.setToolTip(
-            "Regions that you paint, move, add or remove get their suggestion at once. Only "
-            "changed regions are computed, on the displayed plane."
-        )
-        self.line = Note(name="Status of live mode")
-        self.line.hide()
-
-    def show_switch(self, on: bool) -> None:
-        """Set the switch without emitting its signal."""
-        with QSignalBlocker(self.switch):
-            self.switch.setChecked(on)
 
 
 class LiveResults(QObject):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject, Signal
@@ -65,7 +64,7 @@ class Estimator(QObject):
         if work is None:
             self.ready.emit("")
         else:
-            self._worker.start(partial(_expected, work))
+            self._worker.start(work)
 
 
 def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) -> Work:
@@ -130,13 +129,3 @@ def _spec_of(settings: RunSettings) -> ModelSpec:
     from ...engine.models.loading import spec_of  # imports PyTorch
 
     return spec_of(settings.model, settings.architecture)
-
-
-def _expected(work: Work) -> str:
-    """Run the work; unexpected errors are left to the run itself, which reports them."""
-    try:
-        return work()
-    except MaskInversionError:
-        raise
-    except Exception:
-        return ""

@@ -221,19 +221,15 @@ def chosen_ids(scope: Scope, layer: Any) -> frozenset[int] | None:
     if scope.ids.strip():
         return parse_ids(scope.ids)
     if is_shapes(layer):
-        rows = frozenset(int(row) for row in layer.selected_data)
-        if not rows:
-            raise InputError(
-                "No shape is selected; select some with the arrow tool, or choose 'all "
-                "regions' under Use."
-            )
-        return rows
-    label = int(getattr(layer, "selected_label", 0))
-    if label == 0:
+        chosen = frozenset(int(row) for row in layer.selected_data)
+    else:
+        chosen = frozenset({int(getattr(layer, "selected_label", 0))} - {0})
+    if not chosen:
         raise InputError(
-            "The selected label is 0, the background; select another one, or type numbers."
+            "No shape is selected, or label 0, the background; select another one, type numbers, "
+            "or choose 'all regions' under Use."
         )
-    return frozenset({label})
+    return chosen
 
 
 def parse_ids(text: str) -> frozenset[int]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import InputError, ModelError
+from ...results.region_result import RegionResult
+from ...results.run_info import RunInfo
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.pictures import Channels, copy_picture
 from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
@@ -16,8 +18,6 @@ from .preparing import background_of, image_layers
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
     from ...pipeline.explaining import Seen
-    from ...results.region_result import RegionResult
-    from ...results.run_info import RunInfo
     from ..session import ResultRecord
 
 
@@ -104,16 +104,12 @@ class RunSource:
 
         try:
             there = model_state(unread_spec(self.model)) != "to fetch"
-        except ModelError:
-            raise InputError(
-                f"The model of these results, {self.model}, is not in the list of models. If it is "
-                "a file or folder of your own, choose it in Settings > Model, then open the "
-                "results again."
-            ) from None
+        except ModelError:  # a name of the user's own
+            there = False
         if not there:
             raise InputError(
-                f"The model of these results, {self.model}, is not on this machine; choose it "
-                "in Settings, press Fetch and try again."
+                f"The model of these results, {self.model}, is not on this machine: press Fetch in "
+                "Settings > Model, or choose its file or folder there, then open the results again."
             )
 
 

@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base import progress_words as words
 from ...base.errors import Cancelled
+from ...base.identity import RegionKey
 from ...base.progress import Tick, listening
+from ...base.units import Units
 from ...images.opening import with_georeference
+from ...language.captions.bank import CaptionBank
+from ...language.labels.vocabulary import Vocabulary
+from ...pipeline.progress import Progress
+from ...pipeline.run import PlaneTask
+from ...results.results import Results
+from ...results.settings import RunSettings
 from ..session import ResultRecord, Snapshot
 from ..workers.driver import (
     LONGEST_INTERVAL,
@@ -31,30 +39,14 @@ from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
 
 if TYPE_CHECKING:
-    from ...base.identity import RegionKey
-    from ...base.units import Units
     from ...engine.models.backbone import Backbone
-    from ...language.captions.bank import CaptionBank
-    from ...language.labels.vocabulary import Vocabulary
     from ...pipeline.live import LiveRun
-    from ...pipeline.progress import Progress
-    from ...pipeline.run import PlaneTask
-    from ...results.results import Results
-    from ...results.settings import RunSettings
     from ..layers.tasks import ImageFingerprint, RunInput
 
 # The next table comes no sooner than 25 times what the last took to make and to show, or 2 s; but
 # always later than ten times what it took to make.
 _TABLE_SHARE: Final = 25
 _TABLE_PAUSE: Final = 4 * LONGEST_INTERVAL
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BankChoice:
-    """The caption bank of a run, and the number of captions for each region."""
-
-    bank: CaptionBank
-    top: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +61,7 @@ class Request:
     units: Units | None = None  # Of the image's layer; `located` adds what its file says
     file: Path | None = None  # Of the image
     forming: bool = False  # Pass on heatmaps as they form
-    captions: BankChoice | None = None
+    captions: tuple[CaptionBank, int] | None = None  # And how many of them each region gets
     before: ResultRecord | None = None  # Results whose unchanged regions are kept
 
     def record(self, results: Results, **values: Any) -> ResultRecord:
@@ -191,7 +183,8 @@ class RunTask:
             return self.results
         settings, bank = request.settings, None
         if captions is not None:
-            settings, bank = settings.changed({"top_captions": captions.top}), captions.bank
+            bank, top = captions
+            settings = settings.changed({"top_captions": top})
         job = Job(tasks=self._tasks, settings=settings, units=request.units)
         return job.run(model, request.vocabulary, bank)
 
@@ -230,4 +223,5 @@ class RunTask:
         if captions is not None and self.results is not None:
             from ...pipeline.captions import add_captions
 
-            self.results = add_captions(self.results, captions.bank, top=captions.top)
+            bank, top = captions
+            self.results = add_captions(self.results, bank, top=top)

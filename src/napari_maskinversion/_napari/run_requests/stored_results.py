@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ...base.identity import RegionIdentity
 from ...engine.models.registry import own_model, recorded_name
+from ...results.export.bundle import Bundle
 from ..session import NOTHING, ResultRecord, Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...base.identity import RegionIdentity
-    from ...results.export.bundle import Bundle
     from ..layers.tasks import PlaneFinder
 
 

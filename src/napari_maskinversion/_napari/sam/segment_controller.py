@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
@@ -22,13 +22,13 @@ from ..session import Session, Topic
 from ..widgets.dialogs import ToolDialog
 from ..widgets.layer_list import LayerListWatch
 from ..widgets.sections import debouncer
+from ..workers.model_store import Kept
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
 from .segment_task import (
     Painted,
     Segmentation,
-    SegmenterStore,
     SegmentRequest,
     features_of,
     mark_of,
@@ -40,6 +40,9 @@ from .segment_task import (
     segment,
 )
 from .segment_widget import SegmentWidget
+
+if TYPE_CHECKING:
+    from ...regions.sam.segmenter import Segmenter
 
 _QUIET = 150  # milliseconds without a change before masks are painted again
 
@@ -70,30 +73,28 @@ class SegmentController(Topic, QObject):
         self.part = SegmentWidget(viewer)
         # Not modal: boxes and points are drawn while it is open.
         self.dialog = ToolDialog("Segment: boxes and points to regions", self.part, parent)
-        self.store = SegmenterStore()
-        self.runner = Worker("single", "The segmentation", parent=self)
+        self.store: Kept[Segmenter] = Kept()
+        self.runner = Worker("single", "The segmentation", self._show, self._refuse, parent=self)
         self.fetching = SamFetching(session, self.part, self)
-        self._painting = Worker("latest", "Painting the masks", parent=self)
+        name = "Painting the masks"
+        self._painting = Worker("latest", name, self._repainted, self._refuse, parent=self)
         self._timer = debouncer(self, _QUIET, self._paint)
         self._list = LayerListWatch(viewer, self._refresh)
         self._connect()
 
     def _connect(self) -> None:
         part = self.part
-        part.segment_requested.connect(self.start)
+        part.run.clicked.connect(self.start)
         part.progress.cancelled.connect(self.runner.cancel)
-        part.boxes_wanted.connect(self._new_boxes)
-        part.points_wanted.connect(self._new_points)
-        part.kind_chosen.connect(self._set_kind)
-        part.object_chosen.connect(self._show_object)
-        part.stepped.connect(self._step)
-        part.cleanup_changed.connect(self._later)
+        part.add_boxes.clicked.connect(self._new_boxes)
+        part.add_points.clicked.connect(self._new_points)
+        part.kind.currentTextChanged.connect(self._set_kind)
+        part.object.currentIndexChanged.connect(self._show_object)
+        for arrow, by in ((part.previous, -1), (part.next, 1)):
+            arrow.clicked.connect(partial(self._step, by))
+        part.cleaning.changed.connect(self._later)
         self.runner.progressed.connect(part.progress.update_from)
-        self.runner.done.connect(self._show)
-        self.runner.failed.connect(self._refuse)
         self.runner.ended.connect(self._ended)
-        self._painting.done.connect(self._repainted)
-        self._painting.failed.connect(self._refuse)
 
     def stop(self) -> None:
         """Stop the workers and release layers and model."""
@@ -121,14 +122,14 @@ class SegmentController(Topic, QObject):
         self.part.boxes.refresh(added)
         self.part.points.refresh(added)
 
-    def _new_boxes(self) -> None:
+    def _new_boxes(self, _: bool = False) -> None:
         if self._image_there():
             boxes = new_boxes(self._viewer, self._session.image)
             self._session.choice.made_for(self._session.image, boxes)
             self.part.boxes.choose(boxes)
             self.part.use_boxes.setChecked(True)
 
-    def _new_points(self) -> None:
+    def _new_points(self, _: bool = False) -> None:
         if self._image_there():
             kind = self.part.kind.currentText()
             points = new_points(self._viewer, self._session.image, kind)
@@ -153,7 +154,7 @@ class SegmentController(Topic, QObject):
 
     # -- run ----------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, _: bool = False) -> None:
         """Segment the drawn boxes and points, or say why not."""
         if self.runner.busy:
             return
@@ -214,7 +215,7 @@ class SegmentController(Topic, QObject):
             objects=tuple(object_numbers(boxes)),
             to_shapes=to_shapes,
             checkpoint=part.path,
-            everything=part.everything_widget.config() if everything else None,
+            everything=part.automatic(),
             device=self._session.settings.device,
             cleanup=part.cleanup(),
         )
@@ -272,7 +273,7 @@ class SegmentController(Topic, QObject):
         self._session.choice.made_for(self._image, self._layer)
         self._session.choose_for(self._image, self._layer)
 
-    def _show_object(self) -> None:
+    def _show_object(self, _: int = 0) -> None:
         index = self.part.object.currentIndex()
         if 0 <= index < len(self._objects):
             one = self._objects[index]
@@ -280,7 +281,7 @@ class SegmentController(Topic, QObject):
                 self._chosen.get(one.id, 0), len(one.scores), score_of(one, self._chosen)
             )
 
-    def _step(self, by: int) -> None:
+    def _step(self, by: int, _: bool = False) -> None:
         index = self.part.object.currentIndex()
         if 0 <= index < len(self._objects):
             one = self._objects[index]
@@ -289,7 +290,7 @@ class SegmentController(Topic, QObject):
             self._show_object()
             self._later()
 
-    def _later(self) -> None:
+    def _later(self, _: object = None) -> None:
         if self._objects and self._layer in self._viewer.layers:
             self._timer.throttle()
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -26,6 +26,7 @@ from ..layers.coordinates import Plane, ViewPoint
 from ..layers.label_layers import whole, with_index, with_labels
 from ..layers.pictures import Picture
 from ..workers.driver import Update, show
+from ..workers.model_store import Kept
 from ..workers.preload import start_torch
 
 if TYPE_CHECKING:
@@ -110,38 +111,7 @@ def mark_of(labels: npt.NDArray[Any]) -> str:
     return hashlib.blake2b(np.ascontiguousarray(labels).tobytes(), digest_size=16).hexdigest()
 
 
-@dataclass(slots=True)
-class SegmenterStore:
-    """Keeps the last SAM in memory, with the planes it has encoded."""
-
-    _key: tuple[str, int, str] | None = None
-    _segmenter: Segmenter | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def get(self, path: Path, device: str) -> Segmenter:
-        """Load a checkpoint, or return the loaded one."""
-        from ...regions.sam.segmenter import load_segmenter
-
-        with self._lock:
-            try:
-                changed = path.stat().st_mtime_ns
-            except OSError:
-                changed = 0
-            key = (str(path), changed, device)
-            if self._key != key or self._segmenter is None:
-                self._segmenter = self._key = None  # room first: two large models may not fit
-                self._segmenter = load_segmenter(path, device)
-                self._key = key
-            return self._segmenter
-
-    def clear(self) -> None:
-        """Forget the model, without waiting for one that is being loaded."""
-        if self._lock.acquire(blocking=False):
-            self._segmenter = self._key = None
-            self._lock.release()
-
-
-def segment(request: SegmentRequest, store: SegmenterStore) -> Segmentation:
+def segment(request: SegmentRequest, store: Kept[Segmenter]) -> Segmentation:
     """Turn boxes and points into masks; a task for a `Worker`."""
     show(words.READING_IMAGE)
     if request.checkpoint is None:
@@ -149,7 +119,12 @@ def segment(request: SegmentRequest, store: SegmenterStore) -> Segmentation:
     else:
         start_torch()
         show(words.loading_model(name_of(request.checkpoint)))
-        segmenter = store.get(request.checkpoint, request.device)
+        path, device = request.checkpoint, request.device
+        from ...regions.sam.segmenter import load_segmenter
+
+        changed = path.stat().st_mtime_ns if path.exists() else 0
+        load = partial(load_segmenter, path, device)
+        segmenter = store.get((path, changed, device), load)
         objects = tuple(_segmented(segmenter, request))
         if not objects:
             raise EmptyMaskError(

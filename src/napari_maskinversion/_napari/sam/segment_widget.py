@@ -5,17 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from qtpy.QtCore import QSignalBlocker, Qt, Signal
-from qtpy.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QFileDialog,
-    QLabel,
-    QPushButton,
-    QSizePolicy,
-    QSpinBox,
-    QWidget,
-)
+from qtpy.QtCore import QSignalBlocker, Qt
+from qtpy.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from ...regions.cleanup import CleanUp
 from ...regions.sam import checkpoints
@@ -23,83 +14,81 @@ from ...regions.sam.checkpoints import CheckpointSpec
 from ...regions.sam.folders import name_of
 from ...regions.sam.prompts import AutomaticConfig
 from ...results.settings import fields_of
+from ..widgets.dialogs import ask_file
 from ..widgets.form import SettingsForm
 from ..widgets.progress import FetchRow, ProgressRow
-from ..widgets.sections import LayerCombo, Note, form, line, stack
+from ..widgets.sections import LayerCombo, Note, button, check_box, combo_box, form, line, stack
 from .prompt_layers import NEGATIVE, POSITIVE
 
 _NONE: Final = "none: as drawn"
 _SHARES: Final = ("score", "stability", "overlap")
 
 
-class EverythingWidget(QWidget):
-    """Edits an `AutomaticConfig`; starts with the defaults."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        settings = [one for one in fields_of(model=AutomaticConfig) if one.extra.get("ui", True)]
-        self.form = SettingsForm(
-            settings, options={key: {"step": 0.01} for key in _SHARES}, parent=self
-        )
-        for setting in settings:
-            self.form[setting.key].setSizePolicy(
-                QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed
-            )
-        stack(self, form(list(self.form.rows().values())), margins=(12, 0, 0, 0))
-
-    def config(self) -> AutomaticConfig:
-        """Return the chosen settings."""
-        return AutomaticConfig(**self.form.values())
-
-
 class SegmentWidget(QWidget):
     """Boxes, points, checkpoint, the Segment button, and the choice among an object's masks."""
-
-    segment_requested = Signal()
-    boxes_wanted = Signal()  # a new layer for them
-    points_wanted = Signal()
-    kind_chosen = Signal(str)
-    object_chosen = Signal()
-    stepped = Signal(int)  # to another mask of the object
-    cleanup_changed = Signal()
 
     def __init__(self, viewer: Any) -> None:
         super().__init__()
         self._files: list[Path] = []
-        self.use_boxes, self.use_points = QCheckBox("Boxes"), QCheckBox("Points")
+        tip = "Use the bounding box of each shape in a layer."
+        self.use_boxes = check_box("Boxes", tip, name="Use boxes")
+        self.use_points = check_box("Points", "Use the points of a layer.", name="Use points")
         self.boxes = LayerCombo(viewer, is_shapes_layer, "no Shapes layer")
         self.points = LayerCombo(viewer, is_points_layer, "no Points layer")
-        self.add_boxes, self.add_points = QPushButton("New"), QPushButton("New")
-        self.kind = QComboBox()
-        self.kind.addItems([POSITIVE, NEGATIVE])
-        self.everything = QCheckBox("Everything in the image instead")
-        self.everything_widget = EverythingWidget()
+        tip = "Add a layer and draw rectangles on it."
+        self.add_boxes = button("New", tip, name="New layer of boxes")
+        tip = "Add a layer and set points on it."
+        self.add_points = button("New", tip, name="New layer of points")
+        self.kind = combo_box(
+            [POSITIVE, NEGATIVE],
+            name="New points are",
+            tip="Whether new points are on the object (positive) or off it (negative). In select "
+            "mode this changes the selected points, too.",
+        )
+        self.everything = check_box(
+            "Everything in the image instead",
+            "Segment everything with a grid of points, ignoring boxes and points. Takes minutes "
+            "without a GPU.",
+            name="Everything in the image",
+        )
+        settings = [one for one in fields_of(model=AutomaticConfig) if one.extra.get("ui", True)]
+        steps = {key: {"step": 0.01} for key in _SHARES}
+        self.grid = SettingsForm(settings, options=steps, parent=self)
+        self.everything_widget = form(list(self.grid.rows().values()))
         self.everything_widget.hide()
-        self.checkpoint = QComboBox()
-        self.file = QPushButton("File...")
+        tip = "Weights of Segment Anything. Without them, each drawn shape is a region."
+        self.checkpoint = combo_box(name="SAM checkpoint", tip=tip)
+        tip = (
+            "Use a checkpoint file of your own (.pth, .safetensors); of SAM 2, model.safetensors "
+            "in its folder"
+        )
+        self.file = button("File...", tip, self._ask_file, name="Checkpoint file")
         self.fetching = FetchRow("SAM")
-        self.run = QPushButton("Segment")
+        tip = "Turn boxes and points into regions in a new Labels layer"
+        self.run = button("Segment", tip, name="Segment")
         self.progress = ProgressRow("segmenting", "Stop; nothing is changed")
         self.line = Note("Draw boxes or set points, then press Segment.")
-        self.object = QComboBox()
+        tip = "The object whose masks the arrows step through"
+        self.object = combo_box(name="Object", tip=tip)
         self.previous, self.next = (
-            QPushButton("\N{BLACK LEFT-POINTING SMALL TRIANGLE}"),
-            QPushButton("\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"),
+            button(arrow, f"Use the mask with the next {which} score", name=name)
+            for arrow, which, name in (
+                ("\N{BLACK LEFT-POINTING SMALL TRIANGLE}", "higher", "Previous mask"),
+                ("\N{BLACK RIGHT-POINTING SMALL TRIANGLE}", "lower", "Next mask"),
+            )
         )
         self.score = QLabel("")
-        self.erode, self.dilate = QSpinBox(), QSpinBox()
-        self.holes, self.largest = QCheckBox("Fill holes"), QCheckBox("Largest piece")
-        self._describe()
+        self.score.setAccessibleName("Score")
+        self.score.setToolTip("The chosen mask of the object, and SAM's score for it")
+        self.cleaning = SettingsForm(fields_of(model=CleanUp), parent=self)
         self._build()
-        self._connect()
+        self.everything.toggled.connect(self.everything_widget.setVisible)
+        self.checkpoint.currentIndexChanged.connect(lambda _: self.show_fetch(None))
         self.fill()
         self.show_objects([])
 
-    def _describe(self) -> None:
-        """Set a tooltip and an accessible name for every control."""
-        for widget, name, tip in (
-            (self.use_boxes, "Use boxes", "Use the bounding box of each shape in a layer."),
-            (self.use_points, "Use points", "Use the points of a layer."),
+    def _build(self) -> None:
+        for box, name, tip in (
             (self.boxes, "Layer of boxes", "Each shape on the displayed plane is an object."),
             (
                 self.points,
@@ -108,57 +97,15 @@ class SegmentWidget(QWidget):
                 "objects of their own. The feature 'label' holds positive or negative, 'object' "
                 "a number.",
             ),
-            (self.add_boxes, "New layer of boxes", "Add a layer and draw rectangles on it."),
-            (self.add_points, "New layer of points", "Add a layer and set points on it."),
-            (
-                self.kind,
-                "New points are",
-                "Whether new points are on the object (positive) or off it (negative). In select "
-                "mode this changes the selected points, too.",
-            ),
-            (
-                self.everything,
-                "Everything in the image",
-                "Segment everything with a grid of points, ignoring boxes and points. Takes "
-                "minutes without a GPU.",
-            ),
-            (
-                self.checkpoint,
-                "SAM checkpoint",
-                "Weights of Segment Anything. Without them, each drawn shape is a region.",
-            ),
-            (
-                self.file,
-                "Checkpoint file",
-                "Use a checkpoint file of your own (.pth, .safetensors); of SAM 2, "
-                "model.safetensors in its folder",
-            ),
-            (self.run, "Segment", "Turn boxes and points into regions in a new Labels layer"),
-            (self.object, "Object", "The object whose masks the arrows step through"),
-            (self.previous, "Previous mask", "Use the mask with the next higher score"),
-            (self.next, "Next mask", "Use the mask with the next lower score"),
-            (self.score, "Score", "The chosen mask of the object, and SAM's score for it"),
-            (self.erode, "Erode", "Pixels to remove along the outline of each region"),
-            (self.dilate, "Dilate", "Pixels to add along the outline, after eroding"),
-            (self.holes, "Fill holes", "Fill holes in regions"),
-            (self.largest, "Keep the largest piece", "Keep only the largest piece of each region"),
         ):
-            widget.setAccessibleName(name)
-            widget.setToolTip(tip)
-        self.use_boxes.setChecked(True)
-        self.use_points.setChecked(True)
-        for box in (self.erode, self.dilate):
-            box.setRange(0, 200)
-            box.setSuffix(" px")
-        # These may shrink in a narrow dock.
-        combos = (self.boxes, self.points, self.checkpoint, self.object)
-        for field in (*combos, self.kind, self.erode, self.dilate):
+            box.setAccessibleName(name)
+            box.setToolTip(tip)
+        for check in (self.use_boxes, self.use_points):
+            check.setChecked(True)
+        for field in (self.boxes, self.points, *map(self.grid.__getitem__, self.grid.values())):
             field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        for button in (self.previous, self.next):
-            button.setFixedWidth(32)
-            button.setAutoRepeat(False)
-
-    def _build(self) -> None:
+        for arrow in (self.previous, self.next):
+            arrow.setFixedWidth(32)
         rows: list[Any] = [
             (self.use_boxes, line(self.boxes, self.add_boxes)),
             (self.use_points, line(self.points, self.add_points)),
@@ -172,26 +119,9 @@ class SegmentWidget(QWidget):
             self.line,
             ("Object", line(self.object, self.previous, self.next)),
             self.score,
-            ("Erode", line(self.erode, QLabel("Dilate"), self.dilate)),
-            line(self.holes, self.largest),
+            *self.cleaning.rows().values(),
         ]
         stack(self, form(rows))
-
-    def _connect(self) -> None:
-        self.everything.toggled.connect(self.everything_widget.setVisible)
-        self.add_boxes.clicked.connect(self.boxes_wanted)
-        self.add_points.clicked.connect(self.points_wanted)
-        self.kind.currentTextChanged.connect(self.kind_chosen)
-        self.checkpoint.currentIndexChanged.connect(lambda _: self.show_fetch(None))
-        self.file.clicked.connect(self._ask_file)
-        self.run.clicked.connect(self.segment_requested)
-        self.object.currentIndexChanged.connect(lambda _: self.object_chosen.emit())
-        self.previous.clicked.connect(lambda: self.stepped.emit(-1))
-        self.next.clicked.connect(lambda: self.stepped.emit(1))
-        for box in (self.erode, self.dilate):
-            box.valueChanged.connect(lambda _: self.cleanup_changed.emit())
-        for check in (self.holes, self.largest):
-            check.toggled.connect(lambda _: self.cleanup_changed.emit())
 
     # -- checkpoint ---------------------------------------------------------------------------
 
@@ -245,22 +175,19 @@ class SegmentWidget(QWidget):
             self.fetching.button.setText(f"Fetch {self.spec.size_text}, {self.spec.license}")
 
     def _ask_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(
-            self, "SAM checkpoint", "", "Checkpoints (*.pth *.pt *.safetensors);;All files (*)"
-        )
-        if path:
-            self.use_file(Path(path))
+        kinds = "Checkpoints (*.pth *.pt *.safetensors);;All files (*)"
+        if file := ask_file(self, "SAM checkpoint", kinds):
+            self.use_file(file)
 
     # -- results ------------------------------------------------------------------------------
 
+    def automatic(self) -> AutomaticConfig | None:
+        """Return how everything is segmented; None if boxes and points are."""
+        return AutomaticConfig(**self.grid.values()) if self.everything.isChecked() else None
+
     def cleanup(self) -> CleanUp:
         """Return how masks are cleaned up."""
-        return CleanUp(
-            erode=self.erode.value(),
-            dilate=self.dilate.value(),
-            fill_holes=self.holes.isChecked(),
-            keep_largest=self.largest.isChecked(),
-        )
+        return CleanUp(**self.cleaning.values())
 
     def show_objects(self, names: list[str]) -> None:
         """List the segmented objects."""

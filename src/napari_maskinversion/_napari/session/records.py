@@ -7,16 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ...base.identity import Position
+from ...base.identity import Position, RegionIdentity
 from ...base.wording import counted
+from ...language.labels.vocabulary import Vocabulary
+from ...results.results import Results
 from ...results.settings import RunSettings
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ...base.identity import RegionIdentity
-    from ...language.labels.vocabulary import Vocabulary
-    from ...results.results import Results
 
 NOTHING: Final[Callable[[], Any]] = lambda: None  # noqa: E731 - stands in for a weak reference
 

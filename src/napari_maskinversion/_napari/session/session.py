@@ -10,12 +10,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import ConfigDict, PrivateAttr, computed_field
 
 from ...base.errors import ConfigError
 from ...base.identity import Position, place_text
+from ...language.labels.vocabulary import Vocabulary
+from ...results.results import Results
 from .choice import Choice, among
 from .records import (
     ResultRecord,
@@ -25,10 +27,6 @@ from .records import (
     same_run,
 )
 from .state import Ask, Asked, Notice, RegionPlace, RunState, Severity, State
-
-if TYPE_CHECKING:
-    from ...language.labels.vocabulary import Vocabulary
-    from ...results.results import Results
 
 SWITCH: Final = "switch"
 """Action of the notice about an image, or regions, that were added while others stay chosen."""

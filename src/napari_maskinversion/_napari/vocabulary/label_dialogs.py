@@ -33,7 +33,7 @@ from ...language.labels.files import (
 from ...language.labels.label import Label, clashes, fill_colors, join_words, split_words
 from ...language.labels.learned import SUFFIX
 from ...language.labels.vocabulary import Vocabulary
-from ..widgets.dialogs import confirm, file_filter, may_replace
+from ..widgets.dialogs import ask_file, confirm, file_filter, may_replace
 from ..widgets.keys import LABELS, pressed
 from ..widgets.sections import Note, button, line
 from ..workers.notify import inform, refuse
@@ -288,9 +288,8 @@ class LabelFiles(QObject):
 
     def ask(self) -> None:
         """Ask for a file and read its labels."""
-        path, _ = QFileDialog.getOpenFileName(self._window, "Load words", "", _LOADED)
-        if path:
-            self.read(Path(path))
+        if path := ask_file(self._window, "Load words", _LOADED):
+            self.read(path)
 
     def read(self, path: Path) -> None:
         """Read a label file; emits `loaded`."""

@@ -1,17 +1,14 @@
-"""The page "Words and limits" of the settings: prompts, and limits that flag suggestions."""
+"""Prompts, as the page "Words and limits" of the settings shows them."""
 
 from __future__ import annotations
 
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtGui import QFontMetrics
-from qtpy.QtWidgets import QPlainTextEdit, QWidget
+from qtpy.QtWidgets import QPlainTextEdit
 
 from ...base.errors import InputError
 from ...language.labels.label import TEMPLATES, check_templates
-from ...language.ranking.uncertainty import UncertaintyConfig
-from ...results.settings import RunSettings, fields_of
-from ..widgets.form import SettingsForm
-from ..widgets.sections import Note, combo_box, form, stack
+from ..widgets.sections import Note, combo_box
 
 OWN = "own..."
 _LINES = 3
@@ -83,29 +80,3 @@ class TemplatesWidget(QObject):
         self.own.setVisible(own)
         self.problem.say(says)
         self.changed.emit()
-
-
-class UncertaintyWidget(QWidget):
-    """The limits of `UncertaintyConfig`; 0 switches one off."""
-
-    changed = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
-        settings = fields_of("uncertainty")
-        self.form = SettingsForm(settings, parent=self)
-        self.form.name_least("off")
-        about = Note(
-            "Suggestions below these limits are flagged, also in the current table. Automatic: as "
-            "calibrated for the model."
-        )
-        stack(self, form([about, *self.form.rows().values()]))
-        self.form.changed.connect(self.changed.emit)
-
-    def show_settings(self, settings: RunSettings) -> None:
-        """Show the limits."""
-        self.form.show_settings(settings)
-
-    def config(self) -> UncertaintyConfig:
-        """Return the limits."""
-        return RunSettings().changed(self.form.values()).unsure

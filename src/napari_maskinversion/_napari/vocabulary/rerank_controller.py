@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
 
 from ...base.errors import MaskInversionError
+from ...language.labels.vocabulary import Vocabulary
+from ...language.ranking.uncertainty import UncertaintyConfig
+from ...results.results import Results
 from ..run_requests.preparing import check_on_disk
 from ..session import ResultRecord, RunState, Session, Topic, staleness
 from ..widgets.sections import debouncer
@@ -19,20 +21,8 @@ from ..workers.worker import Worker
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...language.labels.vocabulary import Vocabulary
-    from ...language.ranking.uncertainty import UncertaintyConfig
-    from ...results.results import Results
-
+Reread = tuple["Results", "Results", "pd.DataFrame"]  # Before and after, and the new table
 _QUIET: Final = 400  # milliseconds without a change of the words
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reread:
-    """Results before and after, and the new table."""
-
-    before: Results
-    after: Results
-    table: pd.DataFrame
 
 
 class RerankController(Topic, QObject):
@@ -96,13 +86,13 @@ class RerankController(Topic, QObject):
 
     def _reread(self, answer: Reread | None) -> None:
         record: ResultRecord | None = self._session.record
-        if answer is not None and record is not None and record.results is answer.before:
-            self._session.show(record.changed(results=answer.after, table=answer.table))
+        if answer is not None and record is not None and record.results is answer[0]:
+            self._session.show(record.changed(results=answer[1], table=answer[2]))
 
 
 def _judge(before: Results, threshold: float | None, unsure: UncertaintyConfig) -> Reread:
     after = before.with_threshold(threshold).with_limits(unsure)
-    return Reread(before, after, after.to_frame())
+    return before, after, after.to_frame()
 
 
 def _rank(load: Any, before: Results, vocabulary: Vocabulary) -> Reread | None:
@@ -113,4 +103,4 @@ def _rank(load: Any, before: Results, vocabulary: Vocabulary) -> Reread | None:
     if getattr(model, "fingerprint", "") != before.info.fingerprint:
         return None  # a new run is needed
     after = rerank(model, before, vocabulary)
-    return Reread(before, after, after.to_frame())
+    return before, after, after.to_frame()

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from qtpy.QtCore import Signal
 from qtpy.QtGui import QFontMetrics, QTextCursor
-from qtpy.QtWidgets import QCheckBox, QMenu, QPlainTextEdit, QWidget
+from qtpy.QtWidgets import QMenu, QPlainTextEdit, QWidget
 
 from ...base.errors import InputError
 from ...base.wording import counted
@@ -21,21 +21,25 @@ from ...language.labels.label import Label, clashes, parse_text, to_text, word_l
 from ...language.labels.learned import Learned, learned_of, read_head
 from ...language.labels.presets import TITLES, preset, unknown_words_note
 from ...language.labels.vocabulary import Vocabulary
+from ...results.settings import fields_of
 from ..layers.layers import vocabulary_of
 from ..session import Session, Topic
 from ..widgets.controls import number_box
-from ..widgets.form import decimals_of
-from ..widgets.sections import Note, button, debouncer, form, line, stack
-from ..workers.notify import refuse
-from ..workers.worker import Worker
+from ..widgets.form import SettingsForm, decimals_of
+from ..widgets.sections import Note, button, check_box, debouncer, form, line, stack
+from ..workers.notify import refuse, refusing
 from .label_dialogs import LabelDialog, LabelFiles
-from .limits_page import TemplatesWidget, UncertaintyWidget
+from .limits_page import TemplatesWidget
 
 # Lines of the field: more of them while no table needs the room.
 _LINES, _MOST_LINES = 4, 10
-# Longer texts (some 500 labels) are counted in a worker, after a pause in typing.
+# Longer texts (some 500 labels) are counted after a pause in typing.
 _COUNTED_AT_ONCE = 5_000
 _PAUSE = 400  # milliseconds
+_LIMITS = (
+    "Suggestions below these limits are flagged, also in the current table. Automatic: as "
+    "calibrated for the model."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,25 +117,24 @@ class VocabularyWidget(Topic, QWidget):
         self.edit = button("Edit...", tip, self.open_dialog)
         self.templates_widget = TemplatesWidget(self)
         self.templates = self.templates_widget.sets
-        self.none = QCheckBox("None of these, below")
-        self.none.setToolTip(
-            "Regions whose best word is less similar (cosine) become 'none of these'."
-        )
+        tip = "Regions whose best word is less similar (cosine) become 'none of these'."
+        self.none = check_box("None of these, below", tip)
         tip = "Similarities differ between models: look at known regions first."
         name = "Least similarity of a word"
         self.threshold = number_box(-1, 1, 0.2, tip, step=0.01, name=name)
         self.threshold.setDecimals(3)
         self.threshold.setEnabled(False)
-        self.uncertainty = UncertaintyWidget()
-        self._pause = debouncer(self, _PAUSE, self._count_in_worker)
-        self._counting = Worker("latest", "Counting the words", self._show_count, parent=self)
+        self.uncertainty = SettingsForm(fields_of("uncertainty"), parent=self)
+        self.uncertainty.name_least("off")
+        self._pause = debouncer(self, _PAUSE, self._count)
         buttons = line(self.presets, self.load, self.save, self.edit, shares=(1, 1, 1, 1))
         stack(self, form([self.text, self.count, buttons]))
         prompts = self.templates_widget
         none = (self.none, self.threshold)
         rows = [("Prompts", prompts.sets), prompts.own, prompts.problem, none]
         self.limits_page = QWidget()
-        stack(self.limits_page, form(rows), self.uncertainty)
+        limits = form([Note(_LIMITS), *self.uncertainty.rows().values()])
+        stack(self.limits_page, form(rows), limits)
         self.none.toggled.connect(self.threshold.setEnabled)
         for signal in (self.none.toggled, self.threshold.valueChanged):
             signal.connect(lambda *_: self._tell())
@@ -180,7 +183,7 @@ class VocabularyWidget(Topic, QWidget):
         self.text.setFixedHeight(lines * QFontMetrics(self.text.font()).lineSpacing() + 14)
 
     def _tell_limits(self) -> None:
-        self._session.change_settings({"unsure": self.uncertainty.config()})
+        self._session.change_settings(self.uncertainty.values())
 
     @property
     def empty(self) -> bool:
@@ -312,12 +315,8 @@ class VocabularyWidget(Topic, QWidget):
 
     def save_as(self) -> None:
         """Ask for a file and save all that its format can hold."""
-        try:
-            vocabulary = self.vocabulary()
-        except InputError as error:
-            refuse(str(error))
-            return
-        self.files.ask_where(vocabulary)
+        with refusing():
+            self.files.ask_where(self.vocabulary())
 
     def open_dialog(self) -> None:
         """Open the table of labels."""
@@ -361,20 +360,16 @@ class VocabularyWidget(Topic, QWidget):
         return self._typed
 
     def _text_changed(self) -> None:
-        self._counting.drop()
         if self.text.document().characterCount() > _COUNTED_AT_ONCE:
             self.count.setText("counting ...")
             self._session.change_words(None, "The words are being counted; try again in a moment.")
             self._pause.throttle()
             return
         self._pause.cancel()
-        self._show_count(self._read())
+        self._count()
 
-    def _count_in_worker(self) -> None:
-        self._counting.start(partial(TypedLabels.read, self.text.toPlainText()))
-
-    def _show_count(self, typed: TypedLabels) -> None:
-        self._typed = typed
+    def _count(self) -> None:
+        self._read()
         self._show_summary()
         self._tell()
 

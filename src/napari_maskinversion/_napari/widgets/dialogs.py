@@ -72,6 +72,18 @@ def confirm(parent: QWidget, title: str, text: str) -> bool:
     return bool(answer == QMessageBox.StandardButton.Yes)
 
 
+def ask_file(parent: QWidget, title: str, kinds: str = "", place: str = "") -> Path | None:
+    """Ask for a file to read; None if nothing was chosen."""
+    path, _ = QFileDialog.getOpenFileName(parent, title, place, kinds)
+    return Path(path) if path else None
+
+
+def ask_folder(parent: QWidget, title: str, place: str = "") -> Path | None:
+    """Ask for a folder; None if nothing was chosen."""
+    folder = QFileDialog.getExistingDirectory(parent, title, place)
+    return Path(folder) if folder else None
+
+
 def ask_where(parent: QWidget, title: str, usual: str, kinds: str, suffix: str = "") -> Path | None:
     """Ask for a file to write, whose name gets the suffix; `may_replace` asks about others."""
     typed, _ = QFileDialog.getSaveFileName(

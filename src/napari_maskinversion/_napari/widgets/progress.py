@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
+from qtpy.QtWidgets import QProgressBar, QWidget
 
 from ...base import progress_words as words
 from .sections import Note, button, line, stack
@@ -36,10 +36,7 @@ class ProgressRow(QWidget):
         self.bar.setAccessibleName(f"Progress of {what}")
         self.bar.setToolTip(f"Progress of {what}")
         self.cancel = button("Cancel", tip, self._cancel, name=f"Cancel {what}")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.bar, 1)
-        row.addWidget(self.cancel)
+        stack(self, line(self.bar, self.cancel, shares=(1, 0)))
         self.hide()
 
     def begin(self) -> None:
@@ -68,16 +65,14 @@ class FetchRow(QWidget):
 
     def __init__(self, what: str) -> None:
         super().__init__()
-        self.button, self.cancel = QPushButton("Fetch"), QPushButton("Cancel")
+        tip = "Download it once; it stays on this machine."
+        self.button = button("Fetch", tip, name=f"Fetch {what}")
+        tip = "Stop; the download resumes here next time"
+        self.cancel = button("Cancel", tip, name=f"Cancel fetching {what}")
         self.bar = ProgressBar()
+        self.bar.setAccessibleName(f"Progress of fetching {what}")
+        self.bar.setToolTip(f"Progress of fetching {what}")
         self.problem = Note(name=f"Why {what} could not be fetched")
-        for widget, name, tip in (
-            (self.button, f"Fetch {what}", "Download it once; it stays on this machine."),
-            (self.bar, f"Progress of fetching {what}", f"Progress of fetching {what}"),
-            (self.cancel, f"Cancel fetching {what}", "Stop; the download resumes here next time"),
-        ):
-            widget.setAccessibleName(name)
-            widget.setToolTip(tip)
         stack(self, line(self.button, self.bar, self.cancel), self.problem)
 
     def show_progress(self, progress: tuple[int, int] | None, *, needed: bool) -> None:

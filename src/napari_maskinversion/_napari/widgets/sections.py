@@ -5,45 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from qtpy.QtCore import (
-    QAbstractItemModel,
-    QItemSelectionModel,
-    QObject,
-    QPoint,
-    QSignalBlocker,
-    QSize,
-    Qt,
-    QTimer,
-    Signal,
-)
-from qtpy.QtGui import QGuiApplication, QIcon, QKeyEvent, QPixmap
+from qtpy.QtCore import QObject, QPoint, QSignalBlocker, Qt, QTimer, Signal
+from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import (
     QAbstractButton,
-    QAbstractItemView,
     QCheckBox,
     QComboBox,
     QFormLayout,
     QFrame,
     QHBoxLayout,
     QLabel,
+    QLineEdit,
     QMenu,
     QPushButton,
     QScrollArea,
     QSizePolicy,
     QStyle,
-    QStyledItemDelegate,
     QStyleOptionComboBox,
     QStylePainter,
-    QTableView,
     QVBoxLayout,
     QWidget,
     QWidgetAction,
 )
-from superqt import QCollapsible
 from superqt.utils import QSignalDebouncer
 
-from ...results.export.tables import without_formula
-from .keys import SECTION, copies, pressed
+from .keys import SECTION, pressed
 
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
 
@@ -53,82 +39,62 @@ HAS_REVIEW_KEYS = "has the keys of the review"
 HAS_OWN_KEYS = "has these keys for itself"
 
 
-class Section(QCollapsible):
+class Section(QWidget):
     """A titled section that opens and closes, by mouse or by Space and Enter.
 
     While it is closed, a line says what it is for.
     """
 
+    toggled = Signal(bool)
     others: Sequence[Section] = ()  # which close before it opens
 
     def __init__(self, title: str, content: QWidget, *, opened: bool = True, tip: str = "") -> None:
-        # The arrow is part of the text: superqt's icons keep the colour of the theme in which they
-        # were drawn.
-        # A 1 px icon: superqt tests the truth of an icon, and a null one is false with PySide.
-        blank = QIcon(QPixmap(1, 1))
-        super().__init__(title, expandedIcon=blank, collapsedIcon=blank)
-        self._title = title
-        self.setDuration(0)
-        button = self.toggleButton()
-        button.setIconSize(QSize(0, 0))
-        button.setStyleSheet(
+        super().__init__()
+        self.title, self.content, self._about = title, content, Note(tip)
+        self.toggle = button("", tip, name=title)
+        self.toggle.setCheckable(True)
+        self.toggle.setStyleSheet(
             "QPushButton { text-align: left; border: 1px solid transparent; padding: 3px 2px;"
             " font-weight: bold; background: transparent; }"
             "QPushButton:focus { border: 1px solid palette(highlight); }"
         )
-        button.setAccessibleName(title)
-        button.setToolTip(tip)
-        self._about = Note(tip)
         self._about.setContentsMargins(20, 0, 4, 4)
-        self.layout().insertWidget(1, self._about)
-        self.layout().setContentsMargins(0, 0, 0, 0)
-        self.layout().setSpacing(0)
-        self.setContent(content)
-        content.setMaximumHeight(0)
+        stack(self, self.toggle, self._about, content)
         self._later = pause(self, 0, self._bring_into_view)  # once it is laid out
-        self.toggled.connect(self._show_state)
-        button.installEventFilter(self)
-        if opened:
-            self.expand(animate=False)
+        self.toggle.setChecked(opened)
         self._show_state(opened)
+        self.toggle.toggled.connect(self._toggled)
+        self.toggle.installEventFilter(self)
 
     @property
-    def title(self) -> str:
-        """The title without the arrow."""
-        return self._title
+    def is_open(self) -> bool:
+        """Whether the content is shown."""
+        return bool(self.toggle.isChecked())
 
     def open(self) -> None:
         """Show the content."""
-        if not self.isExpanded():
-            self.expand(animate=False)
+        self.toggle.setChecked(True)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
-        """Let Enter toggle, as Space does.
+        """Let Enter toggle, as Space does."""
+        is_ours = event.type() == QKeyEvent.Type.KeyPress and pressed(event, SECTION) == "toggle"
+        if is_ours:
+            self.toggle.click()
+        return is_ours
 
-        Replaces superqt's filter, which fixes the content's height at opening.
-        """
-        if (
-            watched is self.toggleButton()
-            and isinstance(event, QKeyEvent)
-            and event.type() == QKeyEvent.Type.KeyPress
-            and pressed(event, SECTION) == "toggle"
-        ):
-            self.toggleButton().click()
-            return True
-        return False
+    def _toggled(self, opened: bool) -> None:
+        for other in self.others if opened else ():
+            other.toggle.setChecked(False)
+        self._show_state(opened)
+        if opened:
+            self._later.start()
+        self.toggled.emit(opened)
 
     def _show_state(self, opened: bool) -> None:
-        for other in self.others if opened else ():
-            if other.isExpanded():
-                other.collapse(animate=False)
-        self.setText(f"{_OPEN if opened else _CLOSED}  {self._title}")
-        content = self.content()
-        content.setVisible(opened)
+        # The arrow is part of the text: icons keep the colour of the theme they were drawn in.
+        self.toggle.setText(f"{_OPEN if opened else _CLOSED}  {self.title}")
+        self.content.setVisible(opened)
         self._about.setVisible(bool(self._about.text()) and not opened)
-        if opened:
-            # Free to grow; superqt fixes the height at opening.
-            content.setMaximumHeight(16777215)
-            self._later.start()
 
     def _bring_into_view(self) -> None:
         """Scroll until the content is in view, or as much of it as there is room for."""
@@ -349,6 +315,23 @@ def button(
     return made
 
 
+def check_box(text: str, tip: str, *, name: str = "") -> QCheckBox:
+    """Make a check box."""
+    made = QCheckBox(text)
+    made.setToolTip(tip)
+    made.setAccessibleName(name)
+    return made
+
+
+def text_field(placeholder: str, tip: str, *, name: str = "") -> QLineEdit:
+    """Make a field for a line of text."""
+    made = QLineEdit()
+    made.setPlaceholderText(placeholder)
+    made.setToolTip(tip)
+    made.setAccessibleName(name)
+    return made
+
+
 class Note(QLabel):
     """Text that wraps, and is never cut."""
 
@@ -381,69 +364,6 @@ class Note(QLabel):
         """Show a text; hide the line if there is none."""
         self.setText(text)
         self.setVisible(bool(text))
-
-
-class _TrueIcons(QStyledItemDelegate):
-    """Leaves the icons of selected rows as they are; Qt tints colours and pictures."""
-
-    def initStyleOption(self, option: Any, index: Any) -> None:  # noqa: N802 - Qt's name
-        """Use the same pixels in a selected row."""
-        super().initStyleOption(option, index)
-        if not option.icon.isNull():
-            pixels = option.icon.pixmap(option.decorationSize)
-            option.icon.addPixmap(pixels, QIcon.Mode.Selected)
-
-
-def copy_texts(texts: Iterable[str]) -> None:
-    """Copy texts to the clipboard, one a line, none of which a spreadsheet runs as a formula."""
-    clipboard = QGuiApplication.clipboard()
-    if clipboard is not None:
-        clipboard.setText("\n".join(map(_harmless, texts)))
-
-
-def _harmless(text: str) -> str:
-    try:
-        float(text)
-    except ValueError:
-        return str(without_formula(text))
-    return text
-
-
-class _Table(QTableView):
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
-        """Copy the current cell as Qt does, but as `copy_texts`."""
-        if copies(event) and self.currentIndex().isValid():
-            copy_texts([str(self.currentIndex().data() or "")])
-        else:
-            super().keyPressEvent(event)
-
-
-def table_view(model: QAbstractItemModel, name: str) -> QTableView:
-    """Make a table of whole rows, without a grid, that follows the dock's width."""
-    table = _Table()
-    table.setModel(model)
-    table.setItemDelegate(_TrueIcons(table))
-    table.setAccessibleName(name)
-    table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-    table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-    table.setTabKeyNavigation(False)  # Tab leaves the table, arrows move in it
-    table.setShowGrid(False)
-    table.verticalHeader().hide()
-    table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + 8)
-    table.horizontalHeader().setHighlightSections(False)
-    table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return table
-
-
-def select_row(table: QTableView, row: int) -> None:
-    """Select one row and no other.
-
-    ``QTableView.selectRow`` adds the row to others while Ctrl is held, as it is in Ctrl+Return.
-    """
-    flags = QItemSelectionModel.SelectionFlag
-    index = table.model().index(row, 0)
-    table.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
 
 
 def pause(parent: QObject, milliseconds: int, then: Callable[[], object]) -> QTimer:

@@ -1,11 +1,12 @@
-"""Keeps a model loaded. Knows neither Qt nor napari, and imports torch only to load one."""
+"""Keeps models loaded. Knows neither Qt nor napari, and imports torch only to load one."""
 
 from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...base import progress_words as words
 from ...base.progress import tell
@@ -14,6 +15,8 @@ from .preload import start_torch
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
+
+Loaded = TypeVar("Loaded")
 
 
 @dataclass(slots=True)
@@ -76,6 +79,33 @@ class ModelStore:
         self._cleared += 1
         if self._lock.acquire(blocking=False):
             self._model = self._key = None
+            self._lock.release()
+
+
+class Kept(Generic[Loaded]):
+    """Keeps what was loaded last, until something else is asked for; for one worker at a time."""
+
+    def __init__(self) -> None:
+        self._key: Any = None
+        self._loaded: Loaded | None = None
+        self._lock = threading.Lock()
+
+    def get(self, key: Any, load: Callable[[], Loaded]) -> Loaded:
+        """Load what a key stands for, or return it if it is loaded."""
+        with self._lock:
+            if self._key != key or self._loaded is None:
+                self._loaded = self._key = None  # room first: two large ones may not fit
+                self._loaded, self._key = load(), key
+            return self._loaded
+
+    def has(self, key: Any) -> bool:
+        """Return whether something is loaded."""
+        return self._loaded is not None and self._key == key
+
+    def clear(self) -> None:
+        """Forget it, without waiting for one that is being loaded."""
+        if self._lock.acquire(blocking=False):
+            self._loaded = self._key = None
             self._lock.release()
 
 

@@ -91,10 +91,7 @@ def _load(path: Path, flags: int) -> None:
     """Call ``dlopen`` without the GIL; errors are left to the import."""
     if not path.is_file():
         return
-    try:
-        dlopen = ctypes.CDLL(None).dlopen
-    except (OSError, AttributeError):
-        return
+    dlopen = ctypes.CDLL(None).dlopen
     dlopen.restype, dlopen.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_int)
     dlopen(os.fsencode(path), flags)
 
