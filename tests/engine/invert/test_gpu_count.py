@@ -93,8 +93,10 @@ def test_the_kept_numbers_of_kernels_are_those_of_this_version(count, precision)
 
 
 def test_images_after_the_first_launch_a_tenth_with_graphs(script):
-    kept = json.loads(RESULTS.read_text("utf-8"))["rows"]
-    for row in script.count_launches("float32"):
+    kept, before = json.loads(RESULTS.read_text("utf-8"))["rows"], len(script.counters)
+    rows = script.count_launches("float32")
+    del script.counters[before:]  # positions are resampled on the CPU
+    for row in rows:
         assert row.items() <= kept[f"launches:{row['work']}:float32"].items()
         assert row["repeating"] <= 0.1 * row["launches"]
 

@@ -148,10 +148,11 @@ def descend(model: nn.Module, exact: LeGrad, descent: Descent) -> str:
     ``model`` is the image tower, with which the last step that was recorded is kept. Another thread
     may invert while one tells how far it is: a step is taken away as long as it is in use.
     """
-    count, steps, constants = len(descent.maps), descent.config.steps, exact.tensors()
+    count, steps = len(descent.maps), descent.config.steps
     fits = count <= exact.group_size and count * exact.numbers_of_p <= _MOST
-    pays = fits and steps >= _FEWEST_STEPS and _size(constants) <= MOST_KEPT
-    pays = pays and available(descent.maps.device)
+    pays = fits and steps >= _FEWEST_STEPS and available(descent.maps.device)
+    constants = exact.tensors() if pays else []
+    pays = pays and _size(constants) <= MOST_KEPT
     if not (pays and recent()):
         descend_plainly(exact, descent)
         return f"{exact.route}, no graph before PyTorch {SINCE}" if pays else exact.route

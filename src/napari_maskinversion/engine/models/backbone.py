@@ -171,9 +171,9 @@ class Backbone:
 
         Shapes: returns (T, e).
         """
-        given, texts = texts, list(texts)
-        if isinstance(given, str) or not all(isinstance(text, str) for text in texts):
-            raise InputError(f"Texts must be a list of strings; got {given!r:.100}.")
+        asked, texts = texts, list(texts)
+        if isinstance(asked, str) or not all(isinstance(text, str) for text in texts):
+            raise InputError(f"Texts must be a list of strings; got {asked!r:.100}.")
         self._forget_if_changed()
         new = [text for text in dict.fromkeys(texts) if text not in self._texts]
         for start in range(0, len(new), _TEXT_BATCH):
