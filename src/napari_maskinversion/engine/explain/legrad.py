@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from ..compute.matmul import LARGE, goes_to_onednn, multiply, positive, rectifie
 from ..encode.attention import ProjectionRoute
 from ..encode.image_encoding import ImageEncoding
 from . import fused
-from .routes import Workspace, rows_at_once, slices
+from .routes import Route, Workspace, rows_at_once, slices
 
 # Most attention gradients of one mask to compute at once on a CPU; of several masks half as many,
 # which is fastest.
@@ -53,8 +54,13 @@ class MapLayer:
 
     def own(self) -> MapLayer:
         """Return an exact layer on copies of the image's constants."""
-        route = self.route.own()
+        route = _written(self.route).own()
         return replace(self, values=self.values.clone(), route=route, start=self.start.clone())
+
+
+def _written(route: ProjectionRoute) -> Route:
+    """Return a route of a class-token tower, which is written out."""
+    return cast("Route", route)
 
 
 class LeGrad:
@@ -118,7 +124,7 @@ class LeGrad:
 
     def weights(self) -> list[object]:
         """Return the products of the model's weights that it works with."""
-        return [layer.route.weights for layer in self._given]
+        return [_written(layer.route).weights for layer in self._given]
 
 
 def _summed(parts: Iterator[Tensor]) -> Tensor:
@@ -165,7 +171,7 @@ class _LayerMap:
 
     def tensors(self) -> list[Tensor]:
         weight = [self._weight] if isinstance(self._weight, Tensor) else []
-        return [self._start, self._values, *weight, *self._route.tensors()]
+        return [self._start, self._values, *weight, *_written(self._route).tensors()]
 
     def forward(self, embeddings: Tensor) -> Tensor:
         self._p = self._vectors("p", embeddings.shape[0])

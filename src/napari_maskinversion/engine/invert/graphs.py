@@ -63,6 +63,9 @@ def encode(
 class _Encoding:
     """An encoding on memory of its own; recorded when the second image of its shape comes."""
 
+    _image: Tensor
+    _out: ImageEncoding
+
     def __init__(self, weights: list[Tensor]) -> None:
         self._held = weights  # which cannot be freed, so that nothing else takes their addresses
         self._recording: Recording | None = None
