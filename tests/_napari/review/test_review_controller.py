@@ -349,7 +349,8 @@ def test_the_crop_beside_the_suggestions_is_that_of_the_region(qtbot, reviewing,
         top, left = (max(0, int(at - 12)) for at in middle)  # with what is around it
         bottom, right = (int(at + 12) + 1 for at in middle)
         scale = CROP_SIDE / max(bottom - top, right - left)
-        for y, x in ((rows.min() + 4, columns.min() + 4), (rows.max() - 3, columns.max() - 3)):
+        inside, beside = (rows.min() + 4, columns.min() + 4), (rows.max() + 4, columns.max() + 4)
+        for y, x in (inside, beside):
             place = [round((at + 0.5) * scale) for at in (x - left, y - top)]
             pixel = shown.pixelColor(*place).getRgb()[:3]
             assert np.abs(np.subtract(pixel, image[y, x])).mean() < 40

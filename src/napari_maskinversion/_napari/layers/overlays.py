@@ -237,8 +237,10 @@ def crop_reader(
     def make() -> Pixels:
         picture = cut_out(source, region.bbox, region)
         scale = CROP_SIDE / max(picture.size)
-        width, height = (round(scale * side) for side in picture.size)
-        return outlined(np.asarray(picture.resize((width, height))))
+        size = [round(scale * side) for side in picture.size]
+        # One by one: Pillow blackens what is transparent.
+        parts = [picture.convert("RGB").resize(size), picture.getchannel("A").resize(size)]
+        return outlined(np.dstack(list(map(np.asarray, parts))))
 
     in_memory = all(isinstance(level, np.ndarray) for level in layer.levels)
     y0, x0, y1, x1 = region.bbox

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,7 +81,10 @@ class SegmentWidget(QWidget):
         self.score = QLabel("")
         self.score.setAccessibleName("Score")
         self.score.setToolTip("The chosen mask of the object, and SAM's score for it")
-        self.cleaning = SettingsForm(fields_of(model=CleanUp), parent=self)
+        pixels: dict[str, Any] = {"annotation": int, "default": 0, "maximum": 200, "unit": "px"}
+        cleaning = fields_of(model=CleanUp)
+        whole = (replace(one, **pixels) if one.annotation is float else one for one in cleaning)
+        self.cleaning = SettingsForm(whole, parent=self)
         self._build()
         self.everything.toggled.connect(self.everything_widget.setVisible)
         self.checkpoint.currentIndexChanged.connect(lambda _: self.show_fetch(None))
