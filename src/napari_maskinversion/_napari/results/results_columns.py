@@ -135,7 +135,7 @@ class ResultColumns(QObject):
         self.changed.emit()
 
     def _fit(self, *_: object) -> None:
-        """Give each column the width that the user has chosen, else that of its content."""
+        """Set the width of each column: what the user has chosen, else that of its content."""
         self._fitting = True
         for place, name in enumerate(self._names):
             if name != _MAIN and not self._table.isColumnHidden(place):
