@@ -14,7 +14,6 @@ from benchmarks.drawn.methods import (
     Setting,
     choose_settings,
     read_setting,
-    usual_settings,
 )
 from napari_maskinversion.bench.datasets.scenes import Case
 from napari_maskinversion.engine.invert.inverter import MaskInverter
@@ -115,25 +114,3 @@ def test_windows_of_maskinversion_are_chosen_for_single_regions_only(
     )
     assert (several["tried"], several["setting"]["context"]) == (1, "whole image")
     assert single["tried"] == len(SCENE_METHODS["maskinversion"].choices["context"]) > 1
-
-
-def test_the_best_setting_is_chosen_for_every_way(
-    subject: ModelUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fewer_choices(monkeypatch)
-    cases = [picture(i) for i in range(3)]
-    texts = (np.arange(len(subject.names)), subject.texts)
-    choices = choose_settings(subject, cases, texts, TWO, resolution=96)
-    assert set(choices) == set(SCENE_METHODS)
-    assert choices["maskinversion"] == {**choices["maskinversion"], "tried": 1}
-    usual = usual_settings(subject)
-    for name in ("crop", "masked_crop", "maskclip"):
-        assert choices[name]["tried"] > 2
-        chosen = read_setting(choices[name]["setting"])
-        scores = []
-        for setting in (chosen, usual[name]):
-            vectors = SCENE_METHODS[name].embed(subject, cases, setting, TWO)
-            best = (vectors @ subject.texts.T).argmax(1)
-            scores.append((best == np.tile([0, 3], 3)).mean())
-        assert scores[0] == pytest.approx(choices[name]["top1"])
-        assert scores[0] >= scores[1]
