@@ -224,15 +224,6 @@ def test_a_missing_image_is_left_out_as_missing(computed_once, tmp_path):
     assert problem.startswith("its file is not there any more")
 
 
-def test_headings_follow_the_review_that_opens_after_the_wall(qtbot, panel, computed):
-    verdict = Verdict(regions={"cell-1.png": [RegionKey(1)]}, status="accepted", label="bird")
-    assert not any(problem for *_, problem in decide_steps(OpenProject.read(computed), verdict))
-    gallery = opened(qtbot, panel.gallery, IMAGE)
-    assert gallery.model.heading(0)[0] != "bird"
-    review(qtbot, panel)
-    qtbot.waitUntil(lambda: gallery.model.heading(0) == ("bird", 1))
-
-
 def test_a_click_opens_the_region_on_its_image(qtbot, panel, computed):
     gallery = opened(qtbot, panel.gallery, PROJECT)
     frame = gallery.model.table.frame

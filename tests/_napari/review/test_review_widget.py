@@ -565,13 +565,7 @@ def test_shapes_that_are_set_at_once_are_known_by_their_outlines(three, places, 
 
 @pytest.mark.parametrize(
     "index",
-    [
-        ["cell 0", "cell 1", "cell 2"],
-        ["0", "1", "2"],
-        [1.0, np.nan, 2.0],
-        [0.5, 1.5, 1.0],
-        [None, 1, "x"],
-    ],
+    [["cell 0", "cell 1", "cell 2"], [1.0, np.nan, 2.0]],
 )
 def test_rows_of_the_user_whose_index_is_no_whole_number_stay(index):
     layer = Labels(np.array([[0, 1], [2, 3]]))

@@ -91,6 +91,20 @@ def test_a_descent_is_a_plain_loop_over_its_steps() -> None:
     torch.testing.assert_close(reached[0, 0], torch.tensor(x))
 
 
+def test_no_image_dominates_a_bounded_gradient_and_small_ones_stay() -> None:
+    visual = build_model(3).visual
+    image = encode(visual, torch.rand(5, 3, 64, 64, generator=generator("train", 7)))
+    size = torch.tensor([1.0, 1.1, 0.9, 1000.0, 1.0])
+
+    def ask(leaf: Encoded) -> Tensor:
+        return (size * leaf.embedding.sum(1)).sum()
+
+    surrogate, value = losses.bounded(ask, image)
+    (slope,) = torch.autograd.grad(surrogate, image.embedding)
+    torch.testing.assert_close(slope.amax(1), torch.tensor([1.0, 1.1, 0.9, 3.0, 1.0]))
+    assert value == ask(image)
+
+
 def test_map_supervision_prefers_the_right_map() -> None:
     cover = torch.zeros(1, 2, 4, 4)
     cover[0, 0, :2], cover[0, 1, 2:] = 1, 1
