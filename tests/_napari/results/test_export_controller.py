@@ -64,13 +64,14 @@ def test_every_format_is_in_the_menu_and_asks_before_it_replaces(
     for record in coco.loadAnns(coco.getAnnIds()):
         np.testing.assert_array_equal(coco.annToMask(record), scene[1] == record["region"])
 
-    # Masks are those of the run, whatever became of the layer.
-    drawn = scene[1].copy()
-    ran._viewer.layers["cells"].data[:] = 0
-    np.testing.assert_array_equal(tifffile.imread(save(qtbot, ran, "masks", tmp_path)), drawn)
     # A place that cannot be written is said.
     save(qtbot, ran, "parquet", tmp_path / "nowhere")
     assert "Could not export: " in messages[-1]
+    # Masks are those of the run, whatever became of the layer.
+    qtbot.waitUntil(lambda: not (ran.changes._touched or ran.session.comparing))
+    drawn = scene[1].copy()
+    ran._viewer.layers["cells"].data[:] = 0
+    np.testing.assert_array_equal(tifffile.imread(save(qtbot, ran, "masks", tmp_path)), drawn)
 
 
 def test_formats_of_maps_are_saved_and_without_their_packages_refused(
