@@ -28,12 +28,13 @@ from ..widgets.controls import number_box
 from ..widgets.form import SettingsForm, decimals_of
 from ..widgets.sections import Note, button, check_box, debouncer, form, line, stack
 from ..workers.notify import refuse, refusing
+from ..workers.worker import Worker
 from .label_dialogs import LabelDialog, LabelFiles
 from .limits_page import TemplatesWidget
 
 # Lines of the field: more of them while no table needs the room.
 _LINES, _MOST_LINES = 4, 10
-# Longer texts (some 500 labels) are counted after a pause in typing.
+# Longer texts (some 500 labels) are counted in a worker, after a pause in typing.
 _COUNTED_AT_ONCE = 5_000
 _PAUSE = 400  # milliseconds
 _LIMITS = (
@@ -126,7 +127,8 @@ class VocabularyWidget(Topic, QWidget):
         self.threshold.setEnabled(False)
         self.uncertainty = SettingsForm(fields_of("uncertainty"), parent=self)
         self.uncertainty.name_least("off")
-        self._pause = debouncer(self, _PAUSE, self._count)
+        self._pause = debouncer(self, _PAUSE, self._count_in_worker)
+        self._counting = Worker("latest", "Counting the words", self._show_count, parent=self)
         buttons = line(self.presets, self.load, self.save, self.edit, shares=(1, 1, 1, 1))
         stack(self, form([self.text, self.count, buttons]))
         prompts = self.templates_widget
@@ -360,16 +362,20 @@ class VocabularyWidget(Topic, QWidget):
         return self._typed
 
     def _text_changed(self) -> None:
+        self._counting.drop()
         if self.text.document().characterCount() > _COUNTED_AT_ONCE:
             self.count.setText("counting ...")
             self._session.change_words(None, "The words are being counted; try again in a moment.")
             self._pause.throttle()
             return
         self._pause.cancel()
-        self._count()
+        self._show_count(self._read())
 
-    def _count(self) -> None:
-        self._read()
+    def _count_in_worker(self) -> None:
+        self._counting.start(partial(TypedLabels.read, self.text.toPlainText()))
+
+    def _show_count(self, typed: TypedLabels) -> None:
+        self._typed = typed
         self._show_summary()
         self._tell()
 
