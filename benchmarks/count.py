@@ -3,7 +3,8 @@
 Tensors of `FakeTensorMode` have a device, a shape and a type but no numbers; a dispatch mode sees
 every operation on them. A kernel is an operation that writes: views and allocations are left out. A
 host read is an operation that has to wait for a number from the device. The first table is of the
-exact loop alone, tensors in, tensors out, without the encoding of the image. The second is of all
+exact loop alone, tensors in, tensors out, without the encoding of the image. The second is of what
+is launched with CUDA graphs, each of which is one launch, and without. The third is of all
 else: encoding an image (its check included) and texts, and the loop of other maps and towers. What
 needs autograd is counted on fake CPU tensors, since autograd fails on fake CUDA tensors; there,
 copies to the host are not seen. Writes benchmarks/results/count.json.
@@ -15,7 +16,9 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, get_args
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -24,12 +27,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from napari_maskinversion import InversionConfig
+from napari_maskinversion.engine.compute import cuda_graphs
+from napari_maskinversion.engine.compute.matmul import STORED
 from napari_maskinversion.engine.encode.image_encoding import (
     BlockWeights,
     ImageEncoding,
     LayerConstants,
 )
 from napari_maskinversion.engine.explain.registry import make_map
+from napari_maskinversion.engine.invert import graphs
 from napari_maskinversion.engine.invert.dice import MaskTargets
 from napari_maskinversion.engine.invert.loop import Descent, descend
 from napari_maskinversion.engine.invert.map_builder import MapBuilder
@@ -115,28 +121,10 @@ def count(
 
     With ``own_images`` each is on an image of its own, as windows are that go together.
     """
-    width, joint, heads, patch = TOWERS[tower]
-    side = resolution // patch
-    tokens, hidden = side * side + 1, 4 * width
     config = InversionConfig(precision=precision, route="direct" if own_images else "auto")
-    images = (masks,) if own_images else ()
     with FakeTensorMode(allow_non_fake_inputs=True):
-
-        def of(*shape: int) -> Tensor:
-            return torch.empty(*shape, device=device)
-
-        layer = LayerConstants(
-            values=of(*images, heads, tokens, width // heads),
-            jacobian=of(*images, joint, width),
-            weights=BlockWeights(of(width, width), of(width, hidden), of(hidden, width)),
-            slope=of(*images, tokens, hidden),
-            bend=of(*images, tokens, hidden),
-            offset=of(*images, tokens, width),
-        )
-        size, embedding = (resolution, resolution), of(*images, joint)
-        builder = MapBuilder(ImageEncoding(embedding, (layer,), (side, side), size), budget)
+        builder, targets = fake_image(masks, tower, resolution, budget, device, own_images)
         explained = builder.exact(config, masks)
-        targets = fake_targets(masks, side, resolution, of)
         counter = count_loop(explained, targets, builder.encoding.embedding, config)
     return {
         "tower": tower,
@@ -152,6 +140,103 @@ def count(
         "giga_multiply_adds": round(counter.multiply_adds / 1e9),
         "gigabytes": round(counter.nbytes / 1e9),
     }
+
+
+def fake_image(
+    masks: int, tower: str, resolution: int, budget: int, device: str, own_images: bool
+) -> tuple[MapBuilder, MaskTargets]:
+    """Return an encoded image, or one of each mask, and targets on it, without numbers."""
+    width, joint, heads, patch = TOWERS[tower]
+    side = resolution // patch
+    tokens, hidden = side * side + 1, 4 * width
+    images = (masks,) if own_images else ()
+
+    def of(*shape: int) -> Tensor:
+        return torch.empty(*shape, device=device)
+
+    layer = LayerConstants(
+        values=of(*images, heads, tokens, width // heads),
+        jacobian=of(*images, joint, width),
+        weights=BlockWeights(of(width, width), of(width, hidden), of(hidden, width)),
+        slope=of(*images, tokens, hidden),
+        bend=of(*images, tokens, hidden),
+        offset=of(*images, tokens, width),
+    )
+    size, embedding = (resolution, resolution), of(*images, joint)
+    builder = MapBuilder(ImageEncoding(embedding, (layer,), (side, side), size), budget)
+    return builder, fake_targets(masks, side, resolution, of)
+
+
+class OneLaunch:
+    """Stands for a CUDA graph: all that it repeats is one launch, and none when it is recorded."""
+
+    counter = OperationCounter()
+
+    def __init__(self, device: torch.device) -> None:
+        self.aside = self._do
+
+    @staticmethod
+    def suits(device: torch.device) -> bool:
+        return device.type == "cuda"
+
+    def _do(self, work: Callable[[], object]) -> None:
+        work()
+
+    def record(self, work: Callable[[], object]) -> None:
+        before = self.counter.kernels.copy()
+        work()
+        self.counter.kernels = before
+
+    def repeat(self) -> None:
+        self.counter.kernels["graph"] += 1
+
+
+def launches(work: Callable[[], object]) -> int:
+    """Count what a GPU is asked to start."""
+    # Tensors without numbers have no addresses by which weights are known.
+    known = patch.object(Tensor, "is_set_to", lambda *_: True)
+    with known, OperationCounter() as counter, patch.object(OneLaunch, "counter", counter):
+        work()
+    return sum(counter.kernels.values())
+
+
+def count_launches(precision: Precision) -> list[dict[str, Any]]:
+    """Count launches of ViT-B/16 without graphs, where they are recorded, and later on.
+
+    Of encoding an image of 448 px after its check, and of ten steps of masks on one image or more.
+    """
+    config, rows = InversionConfig(precision=precision, route="direct"), []
+    clip: Any = openclip.build(openclip.architecture_config("ViT-B-16"), quick_gelu=False)
+    dtype = STORED.get(precision)
+    with (
+        FakeTensorMode(allow_non_fake_inputs=True),
+        patch.object(cuda_graphs, "CudaGraph", OneLaunch),
+    ):
+        tower = tower_of(clip.to_empty(device="cuda").requires_grad_(False).eval().visual)
+        image = torch.empty(1, 3, 448, 448, device="cuda")
+        repeated = graphs._Encoding([])  # numbers have no addresses here
+        calls = [lambda: tower.encode_checked(image, 1, dtype)]
+        calls += [lambda: repeated.encode(tower, image, 1, dtype)] * 2
+        rows.append(("encoding at 448 px", [launches(call) for call in calls]))
+        for masks, name, side in ((5, "masks", 448), (16, "windows", 224)):
+            of_image = fake_image(masks, "ViT-B-16", side, 16 * 2**30, "cuda", name == "windows")
+            inversion = partial(_inversion, tower.visual, *of_image, masks, config)
+            with cuda_graphs.GRAPHS.off():
+                plain = launches(inversion)
+            first, _, later = (launches(inversion) for _ in range(3))
+            rows.append((f"{masks} {name} at {side} px", [plain, first, later]))
+    return [
+        {"work": name, "precision": precision}
+        | dict(zip(("launches", "recording", "repeating"), counted, strict=True))
+        for name, counted in rows
+    ]
+
+
+def _inversion(
+    visual: Any, builder: MapBuilder, targets: MaskTargets, masks: int, config: InversionConfig
+) -> None:
+    descent = Descent(targets, builder.encoding.embedding, config)
+    graphs.descend(visual, builder.exact(config, masks), descent)
 
 
 def count_loop(
@@ -260,6 +345,8 @@ def main() -> None:
     )
     windows = [count(16, precision=precision, own_images=True) for precision in get_args(Precision)]
     keep_table(windows, lambda row: f"{row['tower']}:{row['images']} windows:{row['precision']}")
+    recorded = [row for precision in get_args(Precision) for row in count_launches(precision)]
+    keep_table(recorded, lambda row: f"launches:{row['work']}:{row['precision']}")
     others = [row for tower in OTHERS for row in count_other(tower)]
     keep_table(others, lambda row: f"{row['tower']}:{row['map']}")
 

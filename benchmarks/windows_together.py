@@ -1,14 +1,19 @@
 """Windows together and one by one, on one large picture.  ``python benchmarks/windows_together.py``
 
 A sample image, enlarged and repeated to 3,072 x 4,096 px, with ellipses of 16 to 80 px. Both ways
-run alternately in this process; times are medians. Kernels are those that a GPU is asked for,
-counted on tensors without numbers (count.py). Writes benchmarks/results/windows_together.json.
+run alternately in one process; times are medians. On a CPU once as it is and once as one without
+AVX-512 and AMX, in a process of its own. Kernels are those that a GPU is asked for, counted on
+tensors without numbers (count.py). Writes benchmarks/results/windows_together.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import statistics
+import subprocess
+import sys
 import time
 from typing import Any
 from unittest.mock import patch
@@ -25,6 +30,12 @@ from napari_maskinversion.engine.compute.devices import processor
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline import window_runner
 
+# What keeps torch, MKL and oneDNN from more: as on other processors. Read when torch is loaded.
+AVX2 = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+}
 WORDS = [f"{word} {i}" for word in ("building", "road", "tree", "water", "field") for i in range(8)]
 
 
@@ -81,21 +92,34 @@ def kernels(masks: int) -> float:
     return float(count.count(masks, own_images=True)["kernels_per_step"])
 
 
+def instructions() -> str:
+    """Return the widest instructions that products use: AVX2, AVX512, AMX."""
+    capability = str(torch.backends.cpu.get_cpu_capability())
+    amx = capability == "AVX512" and torch.cpu._is_amx_tile_supported()
+    return "AMX" if amx else capability
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--models", nargs="+", default=["demo:500", "ViT-B-16:40"])
     parser.add_argument("--rounds", type=int, default=3)
-    chosen = parser.parse_args()
-    out = measuring.RESULTS / "windows_together.json"
+    parser.add_argument("--as-it-is", action="store_true", help="not as another processor, too")
+    chosen, out = parser.parse_args(), measuring.RESULTS / "windows_together.json"
     for part in chosen.models:
         name, _, regions = part.partition(":")
         row = measured(name, chosen.device, int(regions), chosen.rounds)
-        # `ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2` before the command: as on others.
-        row["processor"], kind = processor(), torch.backends.cpu.get_cpu_capability()
+        row |= {"processor": processor(), "threads": torch.get_num_threads()}
+        kind = row["instructions"] = instructions()
         row["kernels_per_step"] = {n: kernels(n) for n in (2, 16, 32)}
+        row["command"] = shlex.join(["python", "benchmarks/windows_together.py", *sys.argv[1:]])
+        if chosen.as_it_is:
+            row["command"] = " ".join([*(f"{k}={v}" for k, v in AVX2.items()), row["command"]])
         print(row, flush=True)
         measuring.keep(out, f"{name}:{chosen.device}:{kind}", row)
+    if chosen.device == "cpu" and not chosen.as_it_is:
+        again = [sys.executable, __file__, *sys.argv[1:], "--as-it-is"]
+        subprocess.run(again, env=os.environ | AVX2, check=True)
 
 
 if __name__ == "__main__":

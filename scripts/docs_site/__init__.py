@@ -23,6 +23,7 @@ MACROS = (
     figures.found,
     figures.gpu_models,
     figures.gpu_times,
+    figures.launches,
     figures.learning_curves,
     figures.learning_doubtful,
     figures.learning_orders,

@@ -323,6 +323,18 @@ def found():
     return table(["", "precision", "recall", "precision of a grid of crops", "its recall"], body)
 
 
+def launches():
+    """Return what a GPU has to start with CUDA graphs, and without."""
+    rows = kept("count")["rows"]
+    encoding, steps = (
+        rows[f"launches:{work} at 448 px:float32"] for work in ("encoding", "5 masks")
+    )
+    return (
+        f"Encoding launches {encoding['repeating']} kernels instead of {encoding['launches']}, "
+        f"ten steps of 5 masks {steps['repeating']} instead of {steps['launches']:,}."
+    )
+
+
 def gpu_times():
     """Return milliseconds by masks and precision on an H100, and those of a CPU."""
     parts, cpu = kept("gpu-h100")["parts"], kept("compare_reference")["rows"]

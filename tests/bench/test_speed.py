@@ -12,6 +12,7 @@ import pytest
 
 from napari_maskinversion.bench.measures import speed
 from napari_maskinversion.engine.compute import matmul
+from tests.engine.recorded import stand_in
 
 from .conftest import Bench
 
@@ -32,7 +33,7 @@ def test_each_kind_of_row_is_measured_printed_and_kept(bench: Bench, tmp_path: P
     assert code == 0, err
     page = json.loads(file.read_text("utf-8"))
     rows = Counter(name.split("/")[0] for name in page["parts"])
-    assert rows == {"agreement": 3, "whole": 2, "large": 1, "batch": 1}
+    assert rows == {"agreement": 3, "encoding": 1, "whole": 2, "large": 1, "batch": 1}
     exact = page["parts"]["agreement/float32/direct"]
     assert exact["cases"] == 7
     assert exact["largest"] < 1e-5
@@ -63,6 +64,14 @@ def test_on_a_gpu_some_rows_are_measured_without_graphs_and_kernels(
     assert all(extra.works for extra in speed.EXTRAS.values())
 
 
+def test_what_the_graph_of_the_encoding_brings_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = stand_in(monkeypatch)
+    monkeypatch.setattr(speed.CudaGraph, "suits", lambda _: True)
+    (row,) = (row(print) for name, row in plan().parts() if name == "encoding/float32")
+    assert {"ms", "ms_without_graph"} <= set(row)
+    assert said.count("repeated") == 1 + speed.REPEATS  # one of them to compare
+
+
 def test_ctrl_c_leaves_what_is_measured(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,7 +83,7 @@ def test_ctrl_c_leaves_what_is_measured(
     code, out, err = bench(*QUICK, "--json", file, "--reference", tmp_path)
     assert code == 130
     assert "| whole | 2 | float32 | " in out
-    assert "5 finished parts are in" in err
+    assert "6 finished parts are in" in err
     parts = json.loads(file.read_text("utf-8"))["parts"]
     assert parts["agreement/float32/direct"]["cases"] == 1  # without the reference: against the CPU
     assert not any(name.startswith("large") for name in parts)

@@ -154,6 +154,16 @@ def test_the_page_about_speed_shows_the_kept_times_of_gpus(scripts):
     assert f"s for {large['of']} small regions" in " ".join(text.split())
 
 
+def test_the_page_about_speed_says_what_was_only_counted(scripts):
+    figures = scripts("docs_site.figures")
+    rows = figures.kept("count")["rows"]
+    for work in ("encoding", "5 masks"):
+        row = rows[f"launches:{work} at 448 px:float32"]
+        assert re.search(rf"{row['repeating']}.* {row['launches']:,}", figures.launches())
+    text = (ROOT / "docs" / "concepts" / "speed.md").read_text("utf-8")
+    assert "only counted. {{ launches() }}" in text
+
+
 def test_how_much_faster_a_gpu_is_than_the_published_code_there(scripts):
     parts = scripts("docs_site.figures").kept("gpu-h100")["parts"]
     published = "published code"

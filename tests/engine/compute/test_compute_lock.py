@@ -65,19 +65,6 @@ def test_computing_leaves_no_threads_in_any_python_thread():
     assert seen[2:] == [2, 0]
 
 
-def test_an_error_leaves_no_threads_either():
-    before = threads()
-
-    def fail() -> None:
-        with computing():
-            large_loop()
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert threads() == before
-
-
 def test_an_inversion_and_its_ranking_leave_no_threads(image_and_masks):
     model = load_model("demo", device="cpu")
     inverter = MaskInverter(model)

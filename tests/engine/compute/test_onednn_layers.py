@@ -12,7 +12,6 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from napari_maskinversion import InversionConfig, wrap_open_clip
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.engine.compute import matmul
 from napari_maskinversion.engine.compute.onednn_layers import forward_only
 from napari_maskinversion.engine.models.towers import tower_of
 from tests.engine.libraries import ROUNDING, all_by_onednn
@@ -93,19 +92,11 @@ def test_self_attention(onednn, bias):
     [
         ({}, {"need_weights": True}),
         ({}, {"key_padding_mask": torch.tensor([[False, True, False, False, True]] * 2)}),
-        ({"add_bias_kv": True}, {}),
-        ({"add_zero_attn": True}, {}),
-        ({"kdim": 16, "vdim": 8}, {"value": torch.ones(2, 5, 8)}),
         ({}, {"key": tokens(1), "value": tokens(2)}),
-        ({}, {"attn_mask": torch.zeros(5, 5).masked_fill(AHEAD, float("-inf"))}),
         ({}, {"attn_mask": AHEAD}),
-        ({}, {"attn_mask": torch.arange(200.0).view(8, 5, 5)}),
     ],
-    ids=[
-        "weights", "padding", "biased keys", "zero attention", "other widths", "others' keys",
-        "one mask", "a mask of bools", "a mask for each head",
-    ],
-)  # fmt: skip
+    ids=["weights", "padding", "others' keys", "a mask"],
+)
 def test_attention_out_of_the_ordinary(onednn, settings, call):
     layer, batch = attention(**settings), tokens()
     asked = {"key": batch, "value": batch, "need_weights": False} | call
@@ -117,11 +108,10 @@ def test_attention_out_of_the_ordinary(onednn, settings, call):
     [
         {"is_causal": True},
         {"scale": 2.0},
-        {"scale": 0.0},
         {"attn_mask": torch.arange(25.0).view(5, 5)},
         {"attn_mask": None, "dropout_p": 0.0, "is_causal": False},
     ],
-    ids=["causal", "scaled", "scaled to nothing", "masked", "plain"],
+    ids=["causal", "scaled", "masked", "plain"],
 )
 def test_scaled_dot_products(onednn, asked):
     parts = [torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(i)) for i in range(3)]
@@ -132,53 +122,11 @@ def test_scaled_dot_products(onednn, asked):
     assert bool(onednn) == ("dropout_p" in asked)
 
 
-@pytest.mark.parametrize(
-    ("shape", "bias"),
-    [
-        ((3, 5, 16), torch.arange(14.0)[::2]),
-        ((16,), torch.ones(1).expand(7)),
-        ((0, 16), torch.tensor(2.0)),
-        ((3, 5, 16), torch.ones(1)),
-        ((16,), torch.arange(7.0)[None]),
-        ((3, 5, 16), torch.arange(7.0)[None]),
-    ],
-    ids=["gaps", "expanded", "one number", "one", "a row", "a row, many"],
-)
-def test_biases_of_any_kind(onednn, shape, bias):
-    rows, weight = torch.ones(shape), torch.arange(112.0).view(7, 16)
-    try:
-        usual = functional.linear(rows, weight, bias)
-    except RuntimeError:  # torch before 2.10 takes no row for a single vector
-        with forward_only(), pytest.raises(RuntimeError):
-            functional.linear(rows, weight, bias)
-        return
-    with forward_only():
-        result = functional.linear(rows, weight, bias)
-    torch.testing.assert_close(result, usual, **ROUNDING)
-
-
 def test_many_tokens_are_attended_to_in_pieces(onednn, monkeypatch):
     monkeypatch.setattr("napari_maskinversion.engine.compute.onednn_layers.PIECE", 12)
     parts = [torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(i)) for i in range(3)]
     alike(lambda: functional.scaled_dot_product_attention(*parts), onednn)
     assert (2, 4, 5) in onednn
-
-
-def test_a_compiled_layer_can_be_run_in_it(monkeypatch):
-    monkeypatch.setattr(matmul, "LARGE", 1)
-    monkeypatch.setattr(matmul, "_onednn_suits_processor", lambda: True)
-    layer = nn.Linear(16, 3)
-    compiled = torch.compile(layer, backend="eager")
-    with torch.no_grad():
-        usual = layer(tokens())
-    with forward_only():
-        torch.testing.assert_close(compiled(tokens()), usual, **ROUNDING)
-
-
-def test_dropout_stays_where_a_model_is_trained(onednn):
-    layer, batch = attention(dropout=1.0).train(), tokens()
-    with forward_only():
-        assert (layer(batch, batch, batch, need_weights=False)[0] == layer.out_proj.bias).all()
 
 
 def test_only_the_thread_that_is_in_it_is_concerned(onednn):

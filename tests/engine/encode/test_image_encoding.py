@@ -10,6 +10,7 @@ from napari_maskinversion.engine.compute.devices import on_cpu
 from napari_maskinversion.engine.encode.image_encoding import (
     _activate,
     block_weights,
+    positions_of,
     resample_positions,
 )
 from napari_maskinversion.engine.models import loading
@@ -100,6 +101,15 @@ def test_first_tokens_keep_their_positions_and_others_are_resampled(prefix):
     assert resample_positions(positions, (3, 4), (3, 4), prefix) is positions
 
 
+def test_positions_are_resampled_once_for_images_of_a_size():
+    visual = tiny_clip().visual
+    grids = [(4, 7), (5, 7), (4, 7)]
+    first, *others = (positions_of(visual, grid) for grid in [*grids, (4, 7)])
+    assert others[-1] is others[-2]
+    assert torch.equal(first, others[-1])
+    assert positions_of(visual, visual.grid_size) is visual.positional_embedding
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh", "quick"])
 def test_the_derivative_of_an_activation_is_that_of_autograd(approximate):
     if approximate == "quick":
@@ -140,10 +150,3 @@ class TestWeightsOfABlock:
     def test_weights_in_another_type_are_prepared_again(self, block):
         block_weights(block)
         assert block_weights(block.double()).mixed.dtype == torch.float64
-
-    def test_weights_of_inference_mode_are_prepared_each_time(self, block):
-        with torch.inference_mode():
-            block.mlp.c_proj.weight = torch.nn.Parameter(block.mlp.c_proj.weight.clone())
-            before = block_weights(block)
-            block.mlp.c_proj.weight.mul_(2)
-            torch.testing.assert_close(block_weights(block).down, 2 * before.down)

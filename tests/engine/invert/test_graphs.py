@@ -1,106 +1,30 @@
-"""Steps as CUDA graphs: what is recorded once and repeated gives the numbers of the plain loop.
-
-What stands for a graph here keeps the operations that torch was asked for, with the memory that
-they work on, and does them again: a number that was known to Python when they were recorded stays
-what it was, as on a GPU. No speed is measured.
-"""
+"""Steps as CUDA graphs: what is recorded once and repeated gives the numbers of the plain loop."""
 
 import gc
 import threading
 import warnings
-from functools import cache
 
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.progress import listening
+from napari_maskinversion.engine.compute import cuda_graphs
+from napari_maskinversion.engine.compute.cuda_graphs import GRAPHS
 from napari_maskinversion.engine.invert import graphs
 from napari_maskinversion.engine.invert.loop import Descent
+from tests.engine.recorded import Graph, reached, stand_in
 from tests.engine.towers import image, inverter, masks, tower
 
 SIDE = 64
 
 
-def tensors(tree):
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
-
-
-class Recorder(TorchDispatchMode):
-    """Keeps each operation and what it wrote to; what is written is put back at the end."""
-
-    def __init__(self):
-        super().__init__()
-        self.operations, self.before = [], []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        for place, one in enumerate(func._schema.arguments):
-            if one.alias_info is not None and one.alias_info.is_write:
-                written = kwargs[one.name] if one.name in kwargs else args[place]
-                self.before.append((written, written.clone()))
-        result = func(*args, **kwargs)
-        self.operations.append((func, args, kwargs, result))
-        return result
-
-    def __exit__(self, *error):
-        super().__exit__(*error)
-        for tensor, old in reversed(self.before):
-            tensor.copy_(old)
-
-    def repeat(self):
-        for func, args, kwargs, result in self.operations:
-            again = func(*args, **kwargs)
-            if not func.is_view and not func._schema.is_mutable:
-                for tensor, new in zip(tensors(result), tensors(again), strict=True):
-                    tensor.copy_(new)
-
-
-class Graph:
-    """Stands for `CudaGraph`; counts what all of them are asked for."""
-
-    said, errors = [], {}
-
-    def __init__(self, device):
-        self._say("made")
-
-    @staticmethod
-    def suits(device):
-        return True
-
-    def _say(self, word):
-        self.said.append(word)
-        if word in self.errors:
-            raise self.errors[word]
-
-    def aside(self, work):
-        work()
-
-    def record(self, work):
-        self._recorder = Recorder()
-        with self._recorder:
-            work()
-            self._say("recorded")
-
-    def repeat(self):
-        self._say("repeated")
-        self._recorder.repeat()
-
-
 @pytest.fixture(autouse=True)
 def said(monkeypatch):
     """What graphs were asked for."""
-    monkeypatch.setattr(Graph, "said", [])
-    monkeypatch.setattr(Graph, "errors", {})
-    monkeypatch.setattr(graphs, "CudaGraph", Graph)
-    monkeypatch.setattr(graphs, "_tried", set())
-    monkeypatch.setattr(graphs.GRAPHS, "works", True)
-    monkeypatch.setattr(graphs, "_SINCE", "2")
-    return Graph.said
+    return stand_in(monkeypatch)
 
 
 def engine(**keywords):
@@ -114,7 +38,7 @@ def some(count, seed=0):
 
 
 def plain(made, stack, config):
-    with graphs.GRAPHS.off():
+    with GRAPHS.off():
         return made.invert(stack, config)
 
 
@@ -142,9 +66,10 @@ def test_repeated_steps_give_the_bits_of_plain_ones(monkeypatch, said, settings)
         same(result, expected)
         route, *precision = expected.route.split(", ")
         assert result.route == ", ".join([route, "graph", *precision])
-        first = ["made", "recorded", *(["repeated"] if seed == 0 else [])]  # to compare
-        again = seed in (1, 2)
-        assert said == (["repeated"] * 5 if again else [*first, *["repeated"] * 4])
+        first = ["made", "recorded", *(["repeated"] if seed < 2 else [])]  # to compare
+        # The start is recorded with the second masks, when all buffers have their size.
+        asked = [(first, 4), (first, 5), ([], 6), (first, 4)]
+        assert said == [*asked[seed][0], *["repeated"] * asked[seed][1]]
 
 
 def test_each_window_of_a_batch_meets_its_own_numbers(said):
@@ -155,7 +80,7 @@ def test_each_window_of_a_batch_meets_its_own_numbers(said):
     pictures = torch.cat([image(SIDE, SIDE, seed) for seed in (1, 2)])
     batch = ImageBatch(made.model, pictures, [(SIDE, SIDE)] * 2, config)
     regions = [Regions.from_masks(some(count)) for count in (2, 1)]
-    with graphs.GRAPHS.off():
+    with GRAPHS.off():
         expected = batch.invert(regions)
     for result, wanted in zip(batch.invert(regions), expected, strict=True):
         same(result, wanted)
@@ -178,36 +103,29 @@ def test_many_masks_keep_a_gpu_busy_without(said, monkeypatch):
 
 
 def test_older_pytorch_goes_without_and_says_so(said, monkeypatch):
-    monkeypatch.setattr(graphs, "_SINCE", "99")
+    monkeypatch.setattr(cuda_graphs, "SINCE", "99")
+    monkeypatch.setattr(graphs, "SINCE", "99")
     made, config = engine(), InversionConfig(steps=4)
     assert made.invert(some(1), config).route == "direct, no graph before PyTorch 99"
     assert made.invert(some(1), config.changed(steps=2)).route == "direct"
     assert not said
 
 
-def addresses(thing, seen):
-    """Where the tensors lie that can be reached from an object of ours."""
-    if isinstance(thing, torch.Tensor):
-        return {thing.data_ptr()}
-    ours = type(thing).__module__.startswith("napari_maskinversion")
-    if id(thing) in seen or not (ours or isinstance(thing, (dict, list, tuple))):
-        return set()
-    seen[id(thing)] = thing
-    return set().union(*(addresses(part, seen) for part in gc.get_referents(thing)))
-
-
-@pytest.mark.parametrize("route", ["direct", "decomposed"])
-def test_what_a_graph_works_on_stays_where_it_is(route):
-    """The stand-in keeps what it works on; a GPU would write to memory that was given back."""
-    made, config = engine(), InversionConfig(steps=5, route=route)
-    made.invert(some(2), config)
-    (step,) = made._image.maps.graphs._kept.values()
-    before = addresses([step.exact, step.descent], {})
-    with graphs.GRAPHS.off():
+@pytest.mark.parametrize("settings", CONFIGS.values(), ids=CONFIGS)
+def test_what_a_graph_works_on_stays_where_it_is(monkeypatch, settings):
+    """The stand-in keeps what it works on; a GPU would read memory that was given back."""
+    monkeypatch.setattr("napari_maskinversion.engine.compute.matmul.cpu_has_bfloat16", lambda: True)
+    made, config = engine(), InversionConfig(steps=5, **settings)
+    for seed in range(2):
+        made.invert(some(2, seed), config)
+    with GRAPHS.off():
+        made.set_image_tensor(image(SIDE, SIDE, 5), config)
         made.invert(some(20), config)
     made.explain(np.random.default_rng(0).normal(size=(64, made.image_embedding.size)))
-    assert list(made._image.maps.graphs._kept.values()) == [step]
-    assert addresses([step.exact, step.descent], {}) == before
+    kept = reached(cuda_graphs._kept[made._tower.visual], {})
+    for recorder in Graph.recorders:  # of the steps, and of the start
+        assert recorder.given <= kept
+    assert len(Graph.recorders) == 2
 
 
 @pytest.mark.parametrize("memory", [0, 1])
@@ -216,23 +134,86 @@ def test_masks_in_groups_are_not_recorded(said, memory):
     assert bool(said) == bool(memory)
 
 
-def test_another_image_another_graph(said):
+def other_images(made, config, seeds, side=SIDE):
+    for seed in seeds:
+        with GRAPHS.off():
+            made.set_image_tensor(image(side, side, seed), config)
+        yield some(2, seed) if side == SIDE else masks(2, side, side)
+
+
+@pytest.mark.parametrize("settings", CONFIGS.values(), ids=CONFIGS)
+def test_the_next_image_of_a_size_repeats_what_the_first_one_recorded(monkeypatch, said, settings):
+    monkeypatch.setattr("napari_maskinversion.engine.compute.matmul.cpu_has_bfloat16", lambda: True)
+    config, made = InversionConfig(steps=5, **settings), engine()
+    first = made.invert(some(2), config)
+    made.invert(some(2), config)
+    constants = [tensor.clone() for tensor in made._image.maps.encoding.tensors()]
+    before, encoding = made.image_embedding, made._image.maps.encoding
+    for stack in other_images(made, config, (5, 6)):
+        expected = plain(made, stack, config)
+        assert np.abs(expected.raw_embeddings - first.raw_embeddings).max() > 0.1
+        said.clear()
+        result = made.invert(stack, config)
+        same(result, expected)
+        assert said == ["repeated"] * 6
+    # Nor did the first image change.
+    for tensor, copy in zip(encoding.tensors(), constants, strict=True):
+        assert torch.equal(tensor, copy)
+    np.testing.assert_array_equal(encoding.embedding.numpy(), before)
+
+
+def test_another_inverter_of_the_model_repeats_it_too(said):
+    config, made = InversionConfig(steps=4), engine()
+    for seed in range(2):
+        made.invert(some(2, seed), config)
+    other = inverter(made.model.clip.visual, device="cpu")
+    other.set_image_tensor(image(SIDE, SIDE, 7))
+    said.clear()
+    other.invert(some(2), config)
+    assert set(said) == {"repeated"}
+
+
+def recorded_anew(said, made, stack, config):
+    expected = plain(made, stack, config)
+    said.clear()
+    same(made.invert(stack, config), expected)
+    return said[:2] == ["made", "recorded"] and said.count("repeated") <= config.steps
+
+
+def test_another_size_model_or_weights_are_another_graph(said):
     made, config = engine(), InversionConfig(steps=4)
     made.invert(some(2), config)
-    made.set_image_tensor(image(SIDE, SIDE, 5))
-    expected = plain(made, some(2), config)
-    said.clear()
-    same(made.invert(some(2), config), expected)
-    assert said[:2] == ["made", "recorded"]
+    assert recorded_anew(said, engine(), some(2), config)
+    (stack,) = other_images(made, config, [5], side=2 * SIDE)
+    assert recorded_anew(said, made, stack, config)
+    with torch.no_grad():
+        made.model.clip.visual.transformer.resblocks[-1].mlp.c_proj.weight.mul_(2)
+    (stack,) = other_images(made, config, [5], side=2 * SIDE)
+    assert recorded_anew(said, made, stack, config)
 
 
-def test_short_memory_drops_the_graph_and_its_buffers(said):
+def test_a_copy_of_large_constants_is_not_kept(said, monkeypatch):
+    monkeypatch.setattr(graphs, "MOST_KEPT", 1000)
+    assert engine().invert(some(2), steps=4).route == "direct"
+    assert not said
+
+
+@pytest.mark.parametrize("drop", ["spare_memory", "release"])
+def test_short_memory_drops_the_graph_and_its_buffers(said, drop):
     made, config = engine(memory_mb=64), InversionConfig(steps=4)
     made.invert(some(2), config)
-    step = next(iter(made._image.maps.graphs._kept.values()))
-    assert step.repeats
-    made.spare_memory()
-    assert not made._image.maps.graphs._kept
+    assert made._tower.visual in cuda_graphs._kept
+    getattr(made, drop)()
+    assert made._tower.visual not in cuda_graphs._kept
+
+
+def test_graphs_go_with_their_model(said):
+    made = engine()
+    made.invert(some(2), InversionConfig(steps=4))
+    count = len(cuda_graphs._kept)
+    made = None
+    gc.collect()
+    assert len(cuda_graphs._kept) < count
 
 
 FAILURES = ["made", "recorded", "repeated"]
@@ -258,7 +239,7 @@ def test_a_graph_that_computes_something_else_is_not_used(said, monkeypatch):
     made, config = engine(), InversionConfig(steps=4)
     expected = plain(made, some(2), config)
     monkeypatch.setattr(Graph, "repeat", lambda self: None)
-    with pytest.warns(UserWarning, match="a recorded step and a plain one disagree"):
+    with pytest.warns(UserWarning, match="recorded and plain work disagree"):
         same(made.invert(some(2), config), expected)
 
 
@@ -284,7 +265,7 @@ def test_cancel_leaves_a_graph_that_works(said):
         made.invert(some(2), config)
     said.clear()
     same(made.invert(some(2, 1), config), expected)
-    assert set(said) == {"repeated"}
+    assert said.count("recorded") == 1  # the start
 
 
 def test_another_thread_that_inverts_meanwhile_has_a_graph_of_its_own(said):
@@ -303,7 +284,7 @@ def test_another_thread_that_inverts_meanwhile_has_a_graph_of_its_own(said):
         first = made.invert(some(2), config)
     same(first, expected[0])
     same(found[0], expected[1])
-    assert said.count("made") == 2
+    assert said.count("made") == 3  # one of them of the start
 
 
 def test_progress_is_that_of_plain_steps(said):
@@ -320,7 +301,7 @@ def test_progress_is_that_of_plain_steps(said):
             made.invert(some(2), config)
         return news
 
-    with graphs.GRAPHS.off():
+    with GRAPHS.off():
         expected = told()
     for _ in range(2):
         for one, other in zip(told(), expected, strict=True):
@@ -345,70 +326,7 @@ def test_a_number_of_the_step_that_python_knows_would_be_seen(said, monkeypatch)
 
 def test_a_processor_has_no_graphs(monkeypatch):
     monkeypatch.undo()
-    assert not graphs.CudaGraph.suits(torch.device("cpu"))
-    assert not graphs.CudaGraph.suits(torch.device("mps"))
+    assert not cuda_graphs.CudaGraph.suits(torch.device("cpu"))
+    assert not cuda_graphs.CudaGraph.suits(torch.device("mps"))
     assert isinstance(engine(), MaskInverter)
     assert engine().invert(some(1), steps=4).route == "direct"
-
-
-def test_recording_keeps_the_rules_of_cuda(monkeypatch):
-    """On a stream of its own, which waits for the work before, and is waited for; closed always."""
-    said, pools, error = [], [], RuntimeError("not permitted")
-
-    class Stream:
-        def __init__(self, device):
-            self.device = device
-
-        def wait_stream(self, other):
-            said.append("own waits" if isinstance(other, str) else "default waits")
-
-        def __enter__(self):
-            said.append("own stream")
-
-        def __exit__(self, *_):
-            said.append("default stream")
-
-    class Recording:
-        def capture_begin(self, pool, capture_error_mode):
-            said.append(capture_error_mode)
-            pools.append(pool)
-
-        def pool(self):
-            return self
-
-        def capture_end(self):
-            said.append("end")
-
-        def replay(self):
-            said.append("replay")
-
-    class Default(str):
-        def wait_stream(self, other):
-            said.append("default waits")
-
-    def fails():
-        raise error
-
-    monkeypatch.undo()
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Recording)
-    monkeypatch.setattr(torch.cuda, "Stream", Stream)
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Default(device))
-    monkeypatch.setattr(graphs, "_stream", cache(graphs._stream.__wrapped__))
-    monkeypatch.setattr(graphs, "_keeper", cache(graphs._keeper.__wrapped__))
-    monkeypatch.setattr(torch, "zeros", lambda *_, device: said.append("kept"))
-    graph, other = (graphs.CudaGraph("cuda:1") for _ in range(2))
-    graph.record(lambda: said.append("work"))
-    around = ["own waits", "own stream", "thread_local", "{}", "end", "default stream"]
-    around.append("default waits")
-    assert said == [one.format(work) for work in ("kept", "work") for one in around]
-    said.clear()
-    with pytest.raises(RuntimeError) as raised:
-        other.record(fails)
-    assert raised.value is error
-    assert said == [one for one in around if one != "{}"]
-    # What steps allocate lies in the memory of a graph that stays.
-    assert pools == [None, *[graphs._keeper("cuda:1")._graph] * 2]
-    said.clear()
-    graph.repeat()
-    assert said == ["own waits", "own stream", "replay", "default stream", "default waits"]

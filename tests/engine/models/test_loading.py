@@ -9,8 +9,6 @@ from open_clip.tokenizer import SimpleTokenizer
 from open_clip.transform import PreprocessCfg, image_transform_v2
 
 from napari_maskinversion.base.errors import InputError, ModelError
-from napari_maskinversion.engine.compute.devices import devices
-from napari_maskinversion.engine.models import openclip
 from napari_maskinversion.engine.models.loading import load_model, wrap_open_clip
 from napari_maskinversion.engine.models.registry import fetch, get_spec
 from tests.engine.tiny import snapshot, tiny_clip
@@ -175,89 +173,3 @@ def test_a_module_on_another_device_is_refused_not_moved():
     with pytest.raises(ModelError, match="is on meta, not on cpu"):
         wrap_open_clip(clip)
     assert clip.visual.proj.is_meta
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda clip: clip.visual, "VisionTransformer is not an open_clip CLIP"),
-        (lambda clip: torch.nn.Linear(2, 2), "Linear is not an open_clip CLIP"),
-        (lambda clip: _with(clip, "pool_type", "none"), "pools neither"),
-        (lambda clip: _with(clip, "proj", None), "no projection"),
-    ],
-)
-def test_a_module_that_cannot_be_explained_is_refused_by_reason(change, words):
-    with pytest.raises(ModelError, match=words):
-        wrap_open_clip(change(tiny_clip()))
-
-
-def _with(clip, name, value):
-    setattr(clip.visual, name, value)
-    return clip
-
-
-@pytest.mark.parametrize(
-    ("vision", "words"),
-    [
-        ({"qk_norm": True}, "block of kind CustomResidualAttentionBlock"),
-        ({"attentional_pool": "parallel"}, "two attentional poolers"),
-    ],
-)
-def test_image_towers_of_another_build_are_refused(vision, words):
-    with pytest.raises(ModelError, match=f"{words}.*Choose another model"):
-        wrap_open_clip(tiny_clip(**vision))
-
-
-def test_a_resnet_is_refused_by_name():
-    import open_clip
-
-    config = open_clip.get_model_config("RN50")
-    config["vision_cfg"].update(layers=[1, 1, 1, 1], width=8, image_size=32)
-    config["text_cfg"].update(layers=1, width=32, heads=2)
-    config["embed_dim"] = 768
-    with pytest.raises(ModelError, match="ModifiedResNet"):
-        wrap_open_clip(open_clip.CLIP(**config))
-
-
-# Fingerprints and devices
-
-
-def test_a_fingerprint_tells_weights_and_activation_apart():
-    marks = {wrap_open_clip(tiny_clip(quick_gelu=q)).fingerprint for q in (False, True)}
-    assert len(marks) == 2
-    assert wrap_open_clip(tiny_clip()).fingerprint == wrap_open_clip(tiny_clip()).fingerprint
-    changed = tiny_clip()
-    with torch.no_grad():
-        changed.visual.proj[3, 4] += 1e-6
-    assert wrap_open_clip(changed).fingerprint != wrap_open_clip(tiny_clip()).fingerprint
-
-
-def test_two_swapped_numbers_change_the_fingerprint():
-    swapped = tiny_clip()
-    with torch.no_grad():
-        swapped.visual.proj[[0, 1]] = swapped.visual.proj[[1, 0]].clone()
-    assert wrap_open_clip(swapped).fingerprint != wrap_open_clip(tiny_clip()).fingerprint
-
-
-def test_auto_is_a_device_of_this_machine():
-    demo = load_model(device="auto")
-    assert str(demo.device) in devices()
-
-
-@pytest.mark.parametrize("device", ["cuda:9", "gpu", "tpu:0", ""])
-def test_an_absent_device_is_refused_naming_those_present(device):
-    with pytest.raises(ModelError, match=r"no device .*choose cpu"):
-        load_model("demo", device=device)
-
-
-def test_a_buffer_that_neither_checkpoint_nor_package_can_fill_is_refused_by_name(monkeypatch):
-    class WithBuffer(openclip.CLIP):
-        def __init__(self, **arguments):
-            super().__init__(**arguments)
-            self.register_buffer("steps", torch.arange(4), persistent=False)
-
-    config = openclip.architecture_config("ViT-B-32")
-    openclip.finish(openclip.build(config, quick_gelu=False))
-    monkeypatch.setattr(openclip, "CLIP", WithBuffer)
-    with pytest.raises(ModelError, match=r"^steps is not in the checkpoint.*wrap_open_clip"):
-        openclip.finish(openclip.build(config, quick_gelu=False))

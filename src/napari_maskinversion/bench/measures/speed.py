@@ -22,10 +22,10 @@ from ...base.errors import InputError
 from ...base.regions import Region, Regions
 from ...batch.image_task import ImageTask
 from ...batch.together import RunTasks
+from ...engine.compute.cuda_graphs import GRAPHS, CudaGraph
 from ...engine.compute.matmul import has_precision
 from ...engine.compute.trial import Trial
 from ...engine.explain.fused import KERNELS, PRODUCTS
-from ...engine.invert.graphs import GRAPHS, CudaGraph
 from ...engine.invert.inverter import MaskInverter
 from ...engine.models.backbone import Backbone
 from ...engine.models.loading import load_model, wrap_open_clip
@@ -40,6 +40,7 @@ from .figures_file import Figures, Tell
 PRECISIONS: Final = ("float32", "tf32", "bfloat16", "float16")
 ROUTES: Final = ("direct", "decomposed", "fast")
 REPEATS: Final = 5
+WARMING: Final = 2  # images of a shape until the encoding is recorded
 FEW: Final = 10  # regions or images of a first timing
 PLANE: Final = (3072, 4096)  # pixels of the large image
 WORDS: Final = tuple(f"{word} {i}" for i in range(8) for word in ("house", "road", "tree", "water"))
@@ -76,6 +77,7 @@ class SpeedPlan:
         share = 60 * self.minutes / (len(whole) + len(without) + 2 * len(large))  # s of a row
         rows: list[tuple[str, Callable[..., Figures], Any]]
         rows = [("agreement", self._agreement, row) for row in product(names, ROUTES)]
+        rows += [("encoding", self._encoding, (name,)) for name in names if name != "tf32"]
         rows += [("whole", partial(self._whole, share), row) for row in whole]
         rows += [("without", partial(self._without, share), row) for row in without]
         rows += [("large", partial(self._large, share), row) for row in large]
@@ -94,6 +96,24 @@ class SpeedPlan:
             maps.append(float(np.abs(result[1] - expected[1]).max()))
         row: Figures = {"precision": precision, "route": route, "cases": len(maps)}
         return row | {"one_minus_cosine": np.mean(off), "largest": max(off), "map_error": max(maps)}
+
+    def _encoding(self, precision: str, _: Tell) -> Figures:
+        """Time encoding an image like the one before, with and without its CUDA graph."""
+        model, image = _model(self.architecture, self.device), _picture(self.side).to(self.device)
+        inverter, config = MaskInverter(model), InversionConfig().changed(precision=precision)
+
+        def milliseconds() -> float:
+            begun = time.perf_counter()
+            inverter.set_image_tensor(image, config)
+            _ = inverter.image_embedding  # waits for the device
+            return 1000 * (time.perf_counter() - begun)
+
+        row: Figures = {"precision": precision}
+        row["ms"] = np.median([milliseconds() for _ in range(REPEATS + WARMING)][WARMING:])
+        if CudaGraph.suits(torch.device(self.device)):
+            with GRAPHS.off():
+                row["ms_without_graph"] = np.median([milliseconds() for _ in range(REPEATS)])
+        return row
 
     def _whole(self, share: float, count: int, precision: str, _: Tell) -> Figures:
         """Time calls on an image that is new, and on the same image again."""

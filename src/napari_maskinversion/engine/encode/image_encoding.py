@@ -6,9 +6,10 @@ width of the MLP.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -22,6 +23,7 @@ from .attention import AttentionInputs, AttentionLayer
 
 # An open_clip VisionTransformer with a class token; open_clip carries no types.
 Tower = Any
+Result = TypeVar("Result")
 _QUICK: Final = 1.702  # QuickGELU is x * sigmoid(1.702 x)
 
 
@@ -48,9 +50,24 @@ class BlockWeights:
         return self.stored[dtype]
 
 
-_BLOCK_WEIGHTS: Final[WeakKeyDictionary[nn.Module, tuple[Any, list[Tensor], BlockWeights]]] = (
+# What follows from weights, by the module that has them: key and versions, the weights, the result.
+_OF_WEIGHTS: Final[WeakKeyDictionary[nn.Module, tuple[Any, list[Tensor], Any]]] = (
     WeakKeyDictionary()
 )
+
+
+def _of_weights(
+    module: nn.Module, weights: Sequence[Tensor], key: Any, make: Callable[[], Result]
+) -> Result:
+    """Return what ``make`` makes of a module's weights; again only for another key or weights."""
+    now = key, [weight._version for weight in weights]
+    then, held, known = _OF_WEIGHTS.get(module, (None, [], None))
+    if now == then and all(map(Tensor.is_set_to, weights, held)):
+        return cast("Result", known)
+    made = make()
+    # What is held here cannot be freed, so that no other weights can take its address.
+    _OF_WEIGHTS[module] = now, [weight.detach() for weight in weights], made
+    return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +114,19 @@ class LayerConstants:
         """Return the constants of some of several images."""
         return replace(self, **{name: getattr(self, name)[images] for name in _OF_AN_IMAGE})
 
+    def tensors(self) -> list[Tensor]:
+        """Return what hangs on the image; the rest hangs on the model alone."""
+        tokens = [] if self.inputs is None else [self.inputs.tokens]
+        return [*(getattr(self, name) for name in _OF_AN_IMAGE), *tokens]
+
+    def own(self) -> LayerConstants:
+        """Return a copy with memory of its own."""
+        inputs = self.inputs
+        if inputs is not None:
+            inputs = replace(inputs, tokens=inputs.tokens.clone())
+        copies = {name: getattr(self, name).clone() for name in _OF_AN_IMAGE}
+        return replace(self, inputs=inputs, **copies)
+
 
 _OF_AN_IMAGE: Final = ("values", "jacobian", "slope", "bend", "offset")
 
@@ -122,6 +152,15 @@ class ImageEncoding:
         """Return the encoding of some of several images, in any order and number."""
         layers = tuple(layer.of(images) for layer in self.layers)
         return replace(self, embedding=self.embedding[images], layers=layers)
+
+    def tensors(self) -> list[Tensor]:
+        """Return what hangs on the image."""
+        return [self.embedding, *(tensor for layer in self.layers for tensor in layer.tensors())]
+
+    def own(self) -> ImageEncoding:
+        """Return a copy with memory of its own."""
+        layers = tuple(layer.own() for layer in self.layers)
+        return replace(self, embedding=self.embedding.clone(), layers=layers)
 
 
 def check_image(image: Tensor, patch: int, images: int = 1) -> tuple[int, int]:
@@ -153,10 +192,19 @@ def embed(
     patches = visual.conv1(image.to(visual.conv1.weight.dtype)) + added
     patches = patches.flatten(2).transpose(1, 2)
     cls = visual.class_embedding.to(patches.dtype).expand(len(patches), 1, -1)
-    positions = resample_positions(visual.positional_embedding, visual.grid_size, grid)
-    tokens = torch.cat([cls, patches], dim=1) + positions.to(patches.dtype)
+    tokens = torch.cat([cls, patches], dim=1) + positions_of(visual, grid).to(patches.dtype)
     embedded: Tensor = visual.ln_pre(tokens)
     return embedded
+
+
+def positions_of(visual: Tower, grid: tuple[int, int]) -> Tensor:
+    """Return the positional embeddings of a tower for a grid, kept until another one is asked for.
+
+    They are resampled on the CPU, for which a GPU would wait.
+    """
+    weight, native = visual.positional_embedding, tuple(visual.grid_size)
+    resample = partial(resample_positions, weight.detach(), native, grid)
+    return weight if native == tuple(grid) else _of_weights(visual, [weight], grid, resample)
 
 
 def resample_positions(
@@ -224,25 +272,19 @@ def block_weights(block: Any) -> BlockWeights:
     attn, norm, mlp = block.attn, block.ln_2, block.mlp
     scales = [getattr(module, "gamma", None) for module in (block.ls_1, block.ls_2)]
     scaled = [attn.out_proj.weight, mlp.c_proj.weight]
+
+    def make() -> BlockWeights:
+        out, down = (
+            (1.0 if scale is None else working(scale)[:, None]) * working(weight)
+            for weight, scale in zip(scaled, scales, strict=True)
+        )
+        gained = working(mlp.c_fc.weight) * working(norm.weight)
+        mixed = multiply(out.T, (gained - gained.mean(-1, keepdim=True)).T).T
+        return BlockWeights(out, down.contiguous(), mixed)
+
     sources = [*scaled, norm.weight, mlp.c_fc.weight]
     sources += [scale for scale in scales if scale is not None]
-    # Weights of inference mode do not tell whether they were changed.
-    versions = [-1 if source.is_inference() else source._version for source in sources]
-    known_versions, known_sources, known = _BLOCK_WEIGHTS.get(block, ([], [], None))
-    if known is not None and -1 not in versions and known_versions == versions:
-        pairs = zip(sources, known_sources, strict=True)
-        if all(source.is_set_to(held) for source, held in pairs):
-            return known
-    out, down = (
-        (1.0 if scale is None else working(scale)[:, None]) * working(weight)
-        for weight, scale in zip(scaled, scales, strict=True)
-    )
-    gained = working(mlp.c_fc.weight) * working(norm.weight)
-    mixed = multiply(out.T, (gained - gained.mean(-1, keepdim=True)).T).T
-    weights = BlockWeights(out, down.contiguous(), mixed)
-    # What is held here cannot be freed, so that no other weights can take its address.
-    _BLOCK_WEIGHTS[block] = (versions, [source.detach() for source in sources], weights)
-    return weights
+    return _of_weights(block, sources, "products", make)
 
 
 def _activate(activation: nn.Module, pre: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,9 @@ and steps share.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from ..compute.matmul import LARGE, goes_to_onednn, multiply, positive, rectifie
 from ..encode.attention import ProjectionRoute
 from ..encode.image_encoding import ImageEncoding
 from . import fused
-from .routes import Workspace, rows_at_once, slices
+from .routes import Route, Workspace, rows_at_once, slices
 
 # Most attention gradients of one mask to compute at once on a CPU; of several masks half as many,
 # which is fastest.
@@ -51,6 +52,16 @@ class MapLayer:
     # A cheaper route to nearly the same p, for the vector-Jacobian product
     backward: ProjectionRoute | None = None
 
+    def own(self) -> MapLayer:
+        """Return an exact layer on copies of the image's constants."""
+        route = _written(self.route).own()
+        return replace(self, values=self.values.clone(), route=route, start=self.start.clone())
+
+
+def _written(route: ProjectionRoute) -> Route:
+    """Return a route of a class-token tower, which is written out."""
+    return cast("Route", route)
+
 
 class LeGrad:
     """LeGrad of any tower's attention; an `ExplainabilityMap`."""
@@ -72,6 +83,7 @@ class LeGrad:
         self.group_size = max(1, min(share // numbers, most))
         if values.ndim == 4:  # who chose these masks has seen to the memory
             self.group_size = values.shape[0]
+        self._given, self._memory = layers, memory_bytes
         self._routes = dict.fromkeys(layer.route.name for layer in layers)
         self._fuses_products = any(getattr(layer.route, "fuses", False) for layer in layers)
         space = workspace or Workspace()
@@ -101,6 +113,18 @@ class LeGrad:
     def vjp(self, grad: Tensor) -> Tensor:
         """See `ExplainabilityMap.vjp`; call it at most once after each `forward`."""
         return _summed(layer.vjp(grad) for layer in self._layers)
+
+    def own(self) -> LeGrad:
+        """Return the same map on copies of all that hangs on the image; of exact routes."""
+        return LeGrad([layer.own() for layer in self._given], self._memory)
+
+    def tensors(self) -> list[Tensor]:
+        """Return what hangs on the image; those of another one of the same size may be copied."""
+        return [tensor for layer in self._layers for tensor in layer.tensors()]
+
+    def weights(self) -> list[object]:
+        """Return the products of the model's weights that it works with."""
+        return [_written(layer.route).weights for layer in self._given]
 
 
 def _summed(parts: Iterator[Tensor]) -> Tensor:
@@ -144,6 +168,10 @@ class _LayerMap:
         # For kernels: values (h, images, n, w), and the image of each mask.
         self._by_image = self._values if several else self._values[:, None]
         self._image = torch.arange(len(values), device=values.device) if several else None
+
+    def tensors(self) -> list[Tensor]:
+        weight = [self._weight] if isinstance(self._weight, Tensor) else []
+        return [self._start, self._values, *weight, *_written(self._route).tensors()]
 
     def forward(self, embeddings: Tensor) -> Tensor:
         self._p = self._vectors("p", embeddings.shape[0])

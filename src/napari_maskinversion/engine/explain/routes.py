@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -56,7 +57,7 @@ class DirectRoute:
     name = "direct"
 
     def __init__(self, constants: LayerConstants, shift: Tensor | None = None) -> None:
-        self._c = constants
+        self._c, self.weights = replace(constants, inputs=None), constants.weights
         self._shift = shift
         self._several = constants.offset.ndim == 3  # each embedding has an image of its own
         self.num_queries, (rows, hidden) = constants.offset.shape[-2], constants.slope.shape[-2:]
@@ -66,6 +67,14 @@ class DirectRoute:
         self.numbers += 0 if self.fuses else rows * hidden
         self._block = max(1, 2 * rows_at_once(constants.slope.device) // rows)
         self._workspace = Workspace()
+
+    def own(self) -> DirectRoute:
+        """Return the same route on a copy of the image's constants."""
+        return DirectRoute(self._c.own())
+
+    def tensors(self) -> list[Tensor]:
+        """Return what hangs on the image."""
+        return self._c.tensors()
 
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
@@ -143,6 +152,7 @@ class DecomposedRoute:
     """
 
     name = "decomposed"
+    weights = None  # the matrices hold them
 
     def __init__(
         self, blocks: Tensor, dtype: torch.dtype | None = None, *, fuses: bool = False
@@ -152,9 +162,13 @@ class DecomposedRoute:
         self.num_queries, self.numbers = blocks.shape[0], blocks[:, 0].numel()
         self._workspace = Workspace()
 
-    def with_own_buffers(self) -> DecomposedRoute:
-        """Return a route of the same matrices for another map."""
-        return DecomposedRoute(self._blocks, self._dtype, fuses=self.fuses)
+    def own(self) -> DecomposedRoute:
+        """Return the same route on a copy of the matrices."""
+        return DecomposedRoute(self._blocks.clone(), self._dtype, fuses=self.fuses)
+
+    def tensors(self) -> list[Tensor]:
+        """Return what hangs on the image."""
+        return [self._blocks]
 
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""

@@ -18,12 +18,15 @@ from ...base.errors import ConfigError, InputError, MaskShapeError
 from ...base.progress import STEP, counting
 from ...base.regions import Regions, as_array
 from ..compute.compute_lock import computing
+from ..compute.cuda_graphs import forget
 from ..compute.devices import total_memory
 from ..compute.matmul import STORED, check_precision
 from ..encode.attention import rollout
 from ..explain.routes import slices
 from ..models.towers import tower_of
+from ..models.towers.base import ImageTower
 from ..settings import MEMORY_SHARE, InversionConfig
+from . import graphs
 from .dice import MaskTargets
 from .fast import descend_fast
 from .loop import Descent, InversionResult, StepState, descend, to_numpy
@@ -254,7 +257,7 @@ class MaskInverter(RegionEmbedder):
         dtype: torch.dtype | None,
     ) -> _Image:
         tensor = tensor.to(self._tower.weight.device)  # the caller may have moved the model
-        encoding = self._tower.encode(tensor, layers, dtype)
+        encoding = graphs.encode(self._tower, tensor, layers, dtype)
         prompt = self.model.empty_prompt() if self._tower.corrected else None
         if prompt is not None:
             encoding = replace(encoding, empty=torch.from_numpy(prompt).to(encoding.embedding))
@@ -272,10 +275,16 @@ class MaskInverter(RegionEmbedder):
         """Free the cache and use half as much memory from now on."""
         with computing():
             self._halved += 1
+            forget(self._tower.visual)
             image = self._image
             if image is not None:
                 maps = MapBuilder(image.maps.encoding, self.memory_mb * _MB)
                 self._image = replace(image, maps=maps)
+
+    def release(self) -> None:
+        """Free the image and everything cached for it or the next one."""
+        super().release()
+        forget(self._tower.visual)
 
     @property
     def image_embedding(self) -> npt.NDArray[np.float32]:
@@ -332,7 +341,7 @@ class MaskInverter(RegionEmbedder):
         image = self._with(image, config.layers, self._dtype(config))
         count = max(len(regions), planned_masks or 0)
         with counting(STEP, on_step), computing(tf32=config.precision == "tf32"):
-            return _inversion(image.maps, regions, count, config)
+            return _inversion(self._tower, image.maps, regions, count, config)
 
     def explain(
         self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: str = "legrad"
@@ -361,18 +370,17 @@ class MaskInverter(RegionEmbedder):
         """
         config = InversionConfig(steps=1, layers=layers, explainer=explainer)
         config.check(self._tower)
-        vectors = np.array(embeddings, dtype=np.float64)
+        vectors = np.array(embeddings, dtype=np.float64, ndmin=1)
         image = self._current()
         image = self._with(image, layers, image.dtype)
         size = len(image.maps.encoding.embedding)
-        if vectors.ndim != 2 or vectors.shape[1] != size:
+        lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+        fits = vectors.ndim == 2 and vectors.shape[1] == size
+        if not fits or not (np.isfinite(lengths) & (lengths > 0)).all():
             raise InputError(
-                f"Embeddings of this model are (N, {size}); got {vectors.shape}. "
-                "Pass embeddings of the same model."
+                f"Embeddings of this model are (N, {size}), finite and not 0; got "
+                f"{vectors.shape}. Pass embeddings of the same model."
             )
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if not (np.isfinite(lengths) & (lengths > 0)).all():
-            raise InputError("An embedding to explain must be finite and not 0.")
         return _explanation(image.maps, vectors / lengths, config)
 
     @computing()
@@ -417,7 +425,7 @@ def regions_of(masks: Masks, plane: tuple[int, int] | None) -> Regions:
 
 
 def _inversion(
-    maps: MapBuilder, regions: Regions, count: int, config: InversionConfig
+    tower: ImageTower, maps: MapBuilder, regions: Regions, count: int, config: InversionConfig
 ) -> InversionResult:
     """Invert regions on an image; ``count`` is the number of masks that are planned on it."""
     encoding = maps.encoding
@@ -445,7 +453,7 @@ def _inversion(
     elif other is not None:
         descend(other, descent)
     else:
-        route = maps.graphs.descend(maps.exact(config, count), descent)
+        route = graphs.descend(tower.visual, maps.exact(config, count), descent)
     if route and config.precision != "float32":
         route = f"{route}, {config.precision}"
     return descent.result(regions.shape, route)

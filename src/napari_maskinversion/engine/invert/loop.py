@@ -147,7 +147,7 @@ class Descent:
     """
 
     def __init__(self, targets: MaskTargets, start: Tensor, config: InversionConfig) -> None:
-        self.targets, self.start, self.config = targets, start.detach(), config
+        self.targets, self.start, self.config = targets, start.detach().clone(), config
         count, tokens = targets.weights.shape
         self.step = 0
         self.embeddings = self.start.expand(count, -1).clone()
@@ -221,7 +221,7 @@ class Descent:
 
     def load(self, other: Descent) -> None:
         """Copy the numbers of another descent of as many masks, and be at its step."""
-        for name in STATE:
+        for name in (*STATE, "start"):
             getattr(self, name).copy_(getattr(other, name))
         self.step, self.last_step_maps = other.step, other.last_step_maps
         self.targets.load(other.targets)

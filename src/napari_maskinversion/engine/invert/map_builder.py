@@ -17,7 +17,6 @@ from ..explain.registry import make_map
 from ..explain.routes import DecomposedRoute, DirectRoute, Route, decompose
 from ..settings import DECOMPOSED_SHARE, InversionConfig, decomposing_pays
 from .fast import FastMaps, estimates_pay, fast_maps
-from .graphs import Graphs
 from .low_rank import compress
 
 # What is kept of a layer in a precision: "tf32" rounds other products than "float32".
@@ -45,7 +44,6 @@ class MapBuilder:
         self._prepared: dict[_Key, _Prepared] = {}
         self._compressed: dict[_Key, LayerConstants | None] = {}
         self._other_maps: dict[tuple[str, int], ExplainabilityMap] = {}
-        self.graphs = Graphs()
 
     def other_map(self, config: InversionConfig) -> ExplainabilityMap | None:
         """Return a map that has no routes; None for LeGrad of a class-token tower."""
@@ -131,8 +129,7 @@ class MapBuilder:
                     raise
                 # The direct route needs only a step's buffers.
                 return DirectRoute(layer)
-        # A graph of an earlier call goes on working on the buffers of that call.
-        return kept[key].with_own_buffers()
+        return kept[key]
 
     def _prepare(self, layer: LayerConstants, precision: str) -> _Prepared:
         """Return a layer in a precision, with the p of the image's embedding."""

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from ..compute.compute_lock import computing
 from ..compute.matmul import STORED
-from ..encode.image_encoding import ImageEncoding
 from ..models.towers import tower_of
 from ..settings import DECOMPOSED_SHARE, InversionConfig
+from . import graphs
 from .dice import MaskTargets
 from .loop import Descent, InversionResult, to_numpy
 from .map_builder import MapBuilder
@@ -59,11 +59,11 @@ class ImageBatch:
         planes: Sequence[tuple[int, int]],
         config: InversionConfig,
     ) -> None:
-        tower = tower_of(model.clip.visual)
+        self._tower = tower_of(model.clip.visual)
         self._planes, self._config = planes, config
         dtype = STORED.get(config.precision)
-        self._encoding: ImageEncoding = tower.encode(
-            tensors.to(model.device), config.layers, dtype, len(tensors)
+        self._encoding = graphs.encode(
+            self._tower, tensors.to(model.device), config.layers, dtype, len(tensors)
         )
         self.grid, self.input_size = self._encoding.grid, self._encoding.input_size
 
@@ -83,7 +83,7 @@ class ImageBatch:
             targets = MaskTargets(regions, sizes, own.input_size, own.grid, own.embedding)
             maps = MapBuilder(own, 0)
             descent = Descent(targets, own.embedding, config)
-            route = maps.graphs.descend(maps.exact(config, len(regions)), descent)
+            route = graphs.descend(self._tower.visual, maps.exact(config, len(regions)), descent)
             precision = [config.precision] if config.precision != "float32" else []
             route = ", ".join([route, *precision])
             result = descent.result(sizes[0], route)

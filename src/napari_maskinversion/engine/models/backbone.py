@@ -171,12 +171,9 @@ class Backbone:
 
         Shapes: returns (T, e).
         """
-        if isinstance(texts, str):
-            raise InputError(f"Pass a list of texts; got the single text {texts!r}.")
-        texts = list(texts)
-        for text in texts:
-            if not isinstance(text, str):
-                raise InputError(f"Texts must be strings; got {text!r}.")
+        asked, texts = texts, list(texts)
+        if isinstance(asked, str) or not all(isinstance(text, str) for text in texts):
+            raise InputError(f"Texts must be a list of strings; got {asked!r:.100}.")
         self._forget_if_changed()
         new = [text for text in dict.fromkeys(texts) if text not in self._texts]
         for start in range(0, len(new), _TEXT_BATCH):

@@ -42,13 +42,8 @@ def read_weights(
     for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
-    if not isinstance(content, Mapping):
-        raise ModelError(
-            f"{path} contains a {type(content).__name__}, not a table of named tensors; save the "
-            "model's state_dict()."
-        )
     state = {}
-    for key, value in content.items():
+    for key, value in content.items() if isinstance(content, Mapping) else ():
         if isinstance(value, Tensor):
             tensor = value.detach()
             _check_numbers(path, str(key), tensor)
@@ -59,17 +54,16 @@ def read_weights(
     for key in _OPENAI_EXTRAS:
         state.pop(key, None)
     if not state:
-        raise ModelError(f"{path} contains no tensors.")
+        raise ModelError(f"{path} is no table of named tensors; save the model's state_dict().")
     return state, from_openai
 
 
 def _check_numbers(path: Path, name: str, tensor: Tensor) -> None:
     """Refuse what no module holds, and few numbers repeated to many, which fill any memory."""
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
-        raise ModelError(f"{path} is of no use here: {name} is not a table of plain numbers.")
+    plain = tensor.layout == torch.strided and not (tensor.is_quantized or tensor.is_complex())
     size = tensor.numel() * tensor.element_size()
-    if size > max(_REPEATED, tensor.untyped_storage().nbytes()):
-        raise ModelError(f"{path} is damaged: {name} declares more numbers than the file has.")
+    if not plain or size > max(_REPEATED, tensor.untyped_storage().nbytes()):
+        raise ModelError(f"{path} is of no use here: {name} is not a table of plain numbers.")
 
 
 def _read_safetensors(path: Path) -> Any:

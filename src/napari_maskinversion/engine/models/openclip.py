@@ -304,12 +304,6 @@ def finish(module: nn.Module) -> None:
                 counted = torch.arange(ids.shape[-1]) if name == "position_ids" else torch.zeros(1)
                 filled = counted.to(ids.dtype).expand(ids.shape).clone()
                 owner.register_buffer(name, filled, persistent=False)
-    empty = [name for name, buffer in module.named_buffers() if buffer.is_meta]
-    if empty:
-        raise ModelError(
-            f"{empty[0]} is not in the checkpoint, and this version of open_clip fills it in a way "
-            "that is not known here; build the model with open_clip and use wrap_open_clip."
-        )
 
 
 def adapt_state(module: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -43,7 +43,7 @@ class ImageTower(ABC):
     num_heads: int
 
     def __init__(self, visual: Any) -> None:
-        self._visual = visual
+        self.visual = visual
 
     @classmethod
     @abstractmethod
@@ -84,7 +84,15 @@ class ImageTower(ABC):
         are multiples of the patch size; ``layers`` of the last layers will be explained. ``dtype``
         is the half precision of products in the blocks before them, where a tower allows it.
         """
-        grid = check_image(image, self.patch_size, images)
+        check_image(image, self.patch_size, images)
+        return self.encode_checked(image, layers, dtype)
+
+    def encode_checked(
+        self, image: Tensor, layers: int, dtype: torch.dtype | None, *, quiet: bool = False
+    ) -> ImageEncoding:
+        """Encode images that are what they must be; ``quiet`` without ticks."""
+        size = (int(image.shape[2]), int(image.shape[3]))
+        grid = size[0] // self.patch_size, size[1] // self.patch_size
         with torch.no_grad():
             tokens = self._embed(image, grid)
         kind = tokens.device.type
@@ -98,13 +106,13 @@ class ImageTower(ABC):
             else:
                 tokens, layer = self._explain(block, tokens, grid[0] * grid[1])
                 explained.append(layer)
-            tick(ENCODING, index + 1, self.num_layers)
+            if not quiet:
+                tick(ENCODING, index + 1, self.num_layers)
         with forward_only(tokens.device):
             embedding = working(self._pool(tokens))
-        size = (int(image.shape[2]), int(image.shape[3]))
         constants = tuple(layer for layer in explained if isinstance(layer, LayerConstants))
         general = tuple(layer for layer in explained if isinstance(layer, AttentionLayer))
-        embedding = embedding[0] if images == 1 else embedding
+        embedding = embedding[0] if len(image) == 1 else embedding
         return ImageEncoding(embedding, constants, grid, size, general=general)
 
     def embed_images(self, images: Tensor) -> Tensor:

@@ -80,7 +80,7 @@ class OpenClipVit(ImageTower):
     @property
     def weight(self) -> Tensor:
         """As in `ImageTower`."""
-        weight: Tensor = self._visual.conv1.weight
+        weight: Tensor = self.visual.conv1.weight
         return weight
 
     @property
@@ -92,10 +92,10 @@ class OpenClipVit(ImageTower):
         )
 
     def _blocks(self, grid: tuple[int, int]) -> Sequence[Block]:
-        return list(self._visual.transformer.resblocks)
+        return list(self.visual.transformer.resblocks)
 
     def _embed(self, image: Tensor, grid: tuple[int, int]) -> Tensor:
-        return embed(self._visual, image, grid)
+        return embed(self.visual, image, grid)
 
     def _attend(self, block: Any, tokens: Tensor) -> tuple[Tensor, Tensor]:
         with forward_only(tokens.device):
@@ -115,10 +115,10 @@ class ClassTokenTower(OpenClipVit):
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, LayerConstants]:
         with forward_only(tokens.device):
-            return explain_block(self._visual, block, tokens)
+            return explain_block(self.visual, block, tokens)
 
     def _pool(self, tokens: Tensor) -> Tensor:
-        visual = self._visual
+        visual = self.visual
         average = getattr(visual, "pool_type", "tok") == "avg"
         if average and not visual.final_ln_after_pool:
             embedding: Tensor = visual.ln_post(tokens[:, 1:]).mean(1) @ visual.proj
@@ -136,10 +136,10 @@ class CocaTower(OpenClipVit):
     attention_pooled = True
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
-        return explain_pooling(block, _CocaHead(self._visual), tokens, patches)
+        return explain_pooling(block, _CocaHead(self.visual), tokens, patches)
 
     def _pool(self, tokens: Tensor) -> Tensor:
-        visual = self._visual
+        visual = self.visual
         embedding: Tensor = visual.ln_post(visual.attn_pool(tokens))[:, 0] @ visual.proj
         return embedding
 

@@ -108,7 +108,7 @@ class TimmTower(ImageTower):
 
     def _pool(self, tokens: Tensor) -> Tensor:
         vit = self._vit
-        embedding: Tensor = self._visual.head(vit.forward_head(vit.norm(tokens)))
+        embedding: Tensor = self.visual.head(vit.forward_head(vit.norm(tokens)))
         return embedding
 
     def _embed(self, image: Tensor, grid: tuple[int, int]) -> Tensor:
@@ -177,7 +177,7 @@ class TokenTower(TimmTower):
         with torch.enable_grad():
             after = rerun(run, tokens, leaf)
         vit = self._vit
-        parts = torch.nn.Sequential(vit.norm, vit.fc_norm, vit.head, self._visual.head)
+        parts = torch.nn.Sequential(vit.norm, vit.fc_norm, vit.head, self.visual.head)
         head, pooled = to_working_precision(parts, after.detach().mean(1))
         # Pooled by the mean, the feature would be the image's own embedding.
         jacobian = score_jacobian(head, pooled, cosine=vit.global_pool == "token")
@@ -198,7 +198,7 @@ class TokenTower(TimmTower):
             tokens = block(tokens)
         tokens = rerun(last, tokens, capture(last, tokens).values[None])[0, self._prefix :]
         vit = self._vit
-        embeddings: Tensor = self._visual.head(vit.head(vit.fc_norm(vit.norm(tokens))))
+        embeddings: Tensor = self.visual.head(vit.head(vit.fc_norm(vit.norm(tokens))))
         return embeddings.float(), grid
 
 
@@ -241,7 +241,7 @@ class PooledTower(TimmTower):
         self.corrected = getattr(self._vit, "rope", None) is None
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
-        return explain_pooling(block, _Head(self._visual), tokens, patches)
+        return explain_pooling(block, _Head(self.visual), tokens, patches)
 
 
 class _Head(torch.nn.Module):
@@ -298,15 +298,13 @@ def capture(run: Run, tokens: Tensor) -> AttentionCapture:
     """Run without gradients and return the inputs of the one attention call."""
     with torch.no_grad(), _InterceptAttention() as mode:
         result = run(tokens)
-    if len(mode.calls) != 1:
+    (args, kwargs), *more = mode.calls or [((), {})]
+    changed = [kwargs.get(name) is not None for name in ("attn_mask", "scale")]
+    if len(args) != 3 or more or any(changed) or kwargs.get("is_causal"):
         raise ModelError(
-            "The image tower cannot be explained: a block calls torch's attention "
-            f"{len(mode.calls)} times, not once."
+            "The image tower cannot be explained: a block does not call torch's attention once, "
+            "without a mask."
         )
-    args, kwargs = mode.calls[0]
-    biased = len(args) > 3 or kwargs.get("attn_mask") is not None
-    if biased or kwargs.get("is_causal") or kwargs.get("scale") is not None:
-        raise ModelError("The image tower cannot be explained: its attention is masked or biased.")
     queries, keys, values = (part[0].detach() for part in args)
     return AttentionCapture(result, queries, keys, values)
 

@@ -1,0 +1,181 @@
+"""CUDA graphs: work on a GPU that is recorded once and repeated, so that nothing waits for Python.
+
+With few masks, and while an image is encoded, a GPU is asked for some hundred small kernels, and
+starting each takes longer than computing it. A graph starts all of them at once. It repeats work on
+the same memory, so who records keeps that memory, and copies the numbers of the next call there.
+The rules of recording (https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs): nothing
+waits for the device, shapes are those of the recorded work, and each time is the same work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from ...base.oom_fallback import is_out_of_memory
+from .trial import Trial
+
+SINCE: Final = "2.14"  # of PyTorch: before, a recording that failed left its allocator recording
+MOST_KEPT: Final = 1 << 26  # numbers of images that recorded work keeps a copy of
+_LIKE: Final = 0.01  # largest relative difference of recorded work: products may be others
+
+GRAPHS: Final = Trial(
+    "CUDA graphs",
+    "work is started one kernel at a time until the program ends, which takes longer with few "
+    "masks",
+)
+_tried: set[Hashable] = set()  # kinds of work
+# Of each model, the last recorded work of each sort, with what it was recorded for.
+_kept: WeakKeyDictionary[nn.Module, dict[str, tuple[Hashable, Any]]] = WeakKeyDictionary()
+
+
+def available(device: torch.device) -> bool:
+    """Return whether a device has graphs that work, as far as is known."""
+    return GRAPHS.works and CudaGraph.suits(device)
+
+
+def recent() -> bool:
+    """Return whether this PyTorch can record."""
+    return torch.__version__ >= SINCE
+
+
+def take(model: nn.Module, sort: str, key: Hashable) -> Any:
+    """Take away the recorded work of a model, if there is some for this; else that is dropped.
+
+    Another thread may want it too: who finds none records its own.
+    """
+    recorded_for, work = _kept.get(model, {}).pop(sort, (None, None))
+    return work if recorded_for == key else None
+
+
+def keep(model: nn.Module, sort: str, key: Hashable, work: Any) -> None:
+    """Keep recorded work, which must not hold the model, for the next call."""
+    _kept.setdefault(model, {})[sort] = key, work
+
+
+def forget(model: nn.Module) -> None:
+    """Drop the recorded work of a model, with its memory."""
+    _kept.pop(model, None)
+
+
+class Recording:
+    """Work on memory of its own: done once plainly, recorded, then repeated."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._graph = GRAPHS.attempt(lambda: CudaGraph(device))
+        self.repeats = False  # whether it was recorded
+
+    def first(self, work: Callable[[], object]) -> None:
+        """Do plainly what will be recorded, where it will be."""
+        if self._graph is None:
+            work()
+        else:
+            self._graph.aside(work)
+
+    def record(self, work: Callable[[], object], state: Sequence[Tensor], kind: Hashable) -> None:
+        """Record work, unless that fails; ``state`` is what it changes, and stays as it is.
+
+        The first of its kind is compared with plain work.
+        """
+        graph = self._graph
+        if graph is None:
+            return
+        try:
+            recorded = GRAPHS.attempt(lambda: _recorded(graph, work, state, kind))
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):  # else this work goes on without
+                raise
+            recorded = None
+        self.repeats = recorded is not None
+
+    def repeat(self) -> None:
+        """Do the recorded work again."""
+        assert self._graph is not None
+        self._graph.repeat()
+
+
+def _recorded(
+    graph: CudaGraph, work: Callable[[], object], state: Sequence[Tensor], kind: Hashable
+) -> CudaGraph:
+    graph.record(work)
+    if kind not in _tried:
+        before, outcomes = [tensor.clone() for tensor in state], []
+        for way in (graph.repeat, work):
+            way()
+            outcomes.append([tensor.clone() for tensor in state])
+            for tensor, old in zip(state, before, strict=True):
+                tensor.copy_(old)
+        for one, other in zip(*outcomes, strict=True):
+            if not (one - other).norm() <= _LIKE * other.norm():
+                raise ArithmeticError("recorded and plain work disagree")
+        _tried.add(kind)
+    return graph
+
+
+@cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """Return where graphs are recorded; cuBLAS keeps some memory for each stream."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+class CudaGraph:
+    """A graph of PyTorch."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._graph, self._stream = torch.cuda.CUDAGraph(), _stream(device)
+
+    @staticmethod
+    def suits(device: torch.device) -> bool:
+        """Return whether a device has graphs."""
+        return device.type == "cuda" and torch.version.cuda is not None
+
+    def aside(self, work: Callable[[], object]) -> None:
+        """Do work after what was asked for before, on the stream of recording.
+
+        The default one cannot record.
+        """
+        here = torch.cuda.current_stream(self._stream.device)
+        self._stream.wait_stream(here)
+        try:
+            with torch.cuda.stream(self._stream):
+                work()
+        finally:
+            here.wait_stream(self._stream)
+
+    def record(self, work: Callable[[], object]) -> None:
+        """Record work, which is not done now."""
+        self._capture(work, _keeper(self._stream.device)._graph.pool())
+
+    def _capture(self, work: Callable[[], object], pool: Any = None) -> None:
+
+        def recording() -> None:
+            # `torch.cuda.graph` would also give back all memory that PyTorch keeps. Other threads
+            # of the program may ask the driver for what this one must not.
+            self._graph.capture_begin(pool, capture_error_mode="thread_local")
+            try:
+                work()
+            finally:
+                self._graph.capture_end()
+
+        self.aside(recording)
+
+    def repeat(self) -> None:
+        """Do the recorded work again."""
+        self.aside(self._graph.replay)
+
+
+@cache
+def _keeper(device: torch.device) -> CudaGraph:
+    """Return a graph that keeps the memory of what recorded work allocates, which all share.
+
+    With memory of its own, each graph would leave some reserved. They repeat one after another on
+    one stream, and nothing that outlives a repetition lies there.
+    """
+    keeper = CudaGraph(device)
+    keeper._capture(lambda: torch.zeros(1, device=device))
+    return keeper
