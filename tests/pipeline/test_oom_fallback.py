@@ -237,14 +237,14 @@ def test_where_nothing_helps_the_error_says_what_to_do_and_regions_are_kept(shor
 
 
 def test_an_image_that_does_not_fit_is_seen_smaller(monkeypatch, undisturbed):
-    original = ClassTokenTower.encode
+    original = ClassTokenTower.encode_checked
 
     def encode(tower, image, *how):
         if image.shape[2] * image.shape[3] > 64 * 64 * 1.5:
             raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
         return original(tower, image, *how)
 
-    monkeypatch.setattr(ClassTokenTower, "encode", encode)
+    monkeypatch.setattr(ClassTokenTower, "encode_checked", encode)
     notes, _, results = follow(demo_model(), picture(), regions(3), WORDS, QUICK)
     side = demo_model().working_resolution
     assert notes == [f"Not enough memory: input of {side // 2} px instead of {side}"]

@@ -196,8 +196,7 @@ class MaskInverter(RegionEmbedder):
         self._memory_mb = memory_mb
         self._halved = 0
         most = total_memory(model.device) // _MB
-        number: object = memory_mb
-        whole = isinstance(number, Integral) and not isinstance(number, bool)
+        whole = isinstance(memory_mb, Integral)
         if memory_mb is not None and not (whole and 0 <= memory_mb <= most):
             raise ConfigError(
                 f"memory_mb must be a whole number from 0 to {most}, the memory of "
