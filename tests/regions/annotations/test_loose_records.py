@@ -106,6 +106,15 @@ def test_a_record_that_cannot_be_read_is_left_out_and_named(read, kind, record, 
     assert isinstance(error.value, NoRegionsError) is not lost  # a data set has such files
 
 
+def test_a_record_is_not_left_out_where_memory_ran_out(read, monkeypatch):
+    def full(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("napari_maskinversion.regions.annotations.building.fill", full)
+    with pytest.raises(InputError, match="could not be read as file of regions: no room"):
+        read(PAGES["coco"](SOUND["coco"]))
+
+
 READ = [
     ([[]], (5, 1, 9, 4)),  # its box
     ([1, 5, 4, 5, 4, 9, 1, 9], (5, 1, 9, 4)),  # one polygon without a list around it
