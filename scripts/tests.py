@@ -31,9 +31,9 @@ TIMES = ROOT / "benchmarks" / "results" / "test-times.json"
 REPORTS = ROOT / ".cache" / "tests"  # a JUnit file a unit
 BIN = Path(sys.executable).parent
 SPLIT = ("engine", "_napari")  # their folders are units, so that none is much longer than others
-# Units that are short share a process, since starting one takes 10 s, with a window 25 s. Most
-# tests of the panel share one window; folders whose tests open many have a process of their own:
-# what windows leave makes others slow.
+# Units that are short share a process, since starting one takes 12 s of a processor. Most tests of
+# the panel share one window; folders whose tests open many have a process of their own: what
+# windows leave makes others slow.
 TOGETHER = (
     (
         *("tests/_napari/panel", "tests/_napari/run", "tests/_napari/run_requests"),
@@ -42,6 +42,7 @@ TOGETHER = (
     (
         *("tests/_napari/review", "tests/_napari/results", "tests/_napari/workers"),
         *("tests/_napari/vocabulary", "tests/_napari/session"),
+        *("tests/_napari/explore", "tests/_napari/library"),
     ),
     (
         *("tests/_napari/inputs", "tests/_napari/layers", "tests/_napari/plugin"),
@@ -51,17 +52,20 @@ TOGETHER = (
         *("tests/base", "tests/images", "tests/results", "tests/review", "tests/doctor"),
         *("tests/regions", "tests/field", "tests/library"),
     ),
-    ("tests/language", "tests/diffusion", "tests/demo_model", "tests/bench", "tests/benchmarks"),
+    (
+        *("tests/language", "tests/diffusion", "tests/demo_model", "tests/bench"),
+        *("tests/benchmarks", "tests"),
+    ),
     ("tests/cli", "tests/pipeline", "tests/learning"),
+    ("tests/batch", "tests/docs"),
     ("tests/kill", "tests/fuzz"),  # they share the process that imports everything once
-    ("tests/_napari/explore", "tests/_napari/library"),
     (
         *("tests/engine", "tests/engine/compute", "tests/engine/encode", "tests/engine/explain"),
         *("tests/engine/invert", "tests/engine/methods", "tests/engine/models"),
     ),
 )
 RARE = ("research",)  # only with --all: nothing of it is installed
-UNKNOWN = 1e9  # seconds of a unit that nobody has timed: it comes first
+UNKNOWN = 150.0  # seconds of a unit that nobody has timed: as most take
 CORE = ("tests/test_house.py", "tests/engine/invert", "tests/pipeline/test_run.py")
 SHOWN = 15  # of the slowest tests
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks.drawn import scenes
 from benchmarks.drawn.cases import ModelUnderTest, SceneSource, subject_of
-from benchmarks.drawn.commands import REAL_SETS, CurvePlan, ScenesPlan
+from benchmarks.drawn.commands import CurvePlan
 from benchmarks.drawn.curves import CurveBench
 from benchmarks.drawn.methods import SCENE_METHODS, Setting, invert
-from benchmarks.drawn.scenes import ScenesBench
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.cli import app
 from napari_maskinversion.cli.bench import shared
@@ -27,10 +24,9 @@ from napari_maskinversion.engine.models.loading import load_model
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.engine.settings import InversionConfig
 from tests.bench.sets import ok
-from tests.emoji_sets import write_sets
 from tests.engine.tiny import tiny_siglip
 
-from .conftest import Bench, fewer_choices
+from .conftest import Bench
 
 
 def row_of(out: str, title: str) -> str:
@@ -94,19 +90,6 @@ def damaged(folder: Path, spoil: Callable[[dict[str, torch.Tensor]], None]) -> P
     spoil(tensors)
     save_file(tensors, folder / "open_clip_model.safetensors")
     return folder
-
-
-def shuffled(tensors: dict[str, torch.Tensor]) -> None:
-    order = torch.randperm(128, generator=torch.Generator().manual_seed(0))
-    tensors["visual.proj"] = tensors["visual.proj"][:, order].contiguous()
-
-
-@pytest.mark.full  # the bundled model's figures, which scripts measure
-def test_a_damaged_model_falls_short(bench: Bench, tmp_path: Path) -> None:
-    folder = damaged(tmp_path, shuffled)
-    out = tmp_path / "out.json"
-    ok(bench("scenes", "--short", "--scenes", 3, "--model", folder, "--json", out))
-    assert falls_short(json.loads(out.read_text("utf-8")))
 
 
 @pytest.mark.parametrize(
@@ -178,34 +161,6 @@ def test_a_curve_over_steps_is_what_separate_inversions_give(subject: ModelUnder
     assert curve["iou"][2]["value"] > curve["iou"][0]["value"]
 
 
-def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: ModelUnderTest) -> None:
-    cases = list(SceneSource(subject, None).draw("bundled", 2, 3))
-    plan, values = CurvePlan(resolution=96), (0.0, 5.0, 100.0)
-    curve = CurveBench(subject, plan, "alpha", values, InversionConfig(steps=5)).curve(cases)
-    assert curve["cosine"][0] < min(curve["cosine"][1:])
-    # The regulariser is not part of the Dice loss: with less freedom it is larger.
-    assert curve["dice"][0] < curve["dice"][2] < 1
-    vectors, overlaps = invert(
-        subject, cases, Setting(resolution=96), InversionConfig(steps=5, alpha=5)
-    )
-    assert len(vectors) == curve["regions"]
-    assert curve["iou"][1]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
-
-
-@pytest.mark.full  # the bundled model's figures, which scripts measure
-@pytest.mark.parametrize("kind", ["steps", "alpha"])
-def test_curves_are_tabled_and_drawn(bench: Bench, tmp_path: Path, kind: str) -> None:
-    few_points = ["--alphas", "0,5", "--steps", 1] if kind == "alpha" else ["--steps", 2]
-    call = [kind, "--short", "--scenes", 2, *few_points, "--json", tmp_path / "a.json"]
-    out = ok(bench(*call, "--plots", tmp_path / "plots"))
-    drawn = {p.name: p.read_bytes() for p in (tmp_path / "plots").iterdir()}
-    assert set(drawn) == {f"{kind}-light.svg", f"{kind}-dark.svg"}
-    assert all(b"<svg" in content for content in drawn.values())
-    assert len(set(drawn.values())) == 2
-    assert bench("show", tmp_path / "a.json", "--plots", tmp_path / "plots")[:2] == (0, out)
-    assert drawn == {p.name: p.read_bytes() for p in (tmp_path / "plots").iterdir()}
-
-
 def test_a_model_is_asked_for_what_it_was_taught(tmp_path: Path, subject: ModelUnderTest) -> None:
     assert subject.taught
     folder = damaged(tmp_path, lambda _: None)
@@ -221,50 +176,6 @@ def test_a_model_is_asked_for_what_it_was_taught(tmp_path: Path, subject: ModelU
     unlisted = subject_of(load_model(folder, device="cpu"))
     assert not unlisted.taught
     assert unlisted.knows("aerial")
-
-
-@pytest.mark.full  # the bundled model's figures, which scripts measure
-def test_real_images_are_measured_on_their_test_split(
-    bench: Bench, real_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Blood alone, by a model that pretends to know it; few regions and few settings."""
-    folder = damaged(tmp_path, lambda _: None)
-    with (folder / "vocabulary.txt").open("a", encoding="utf-8") as file:
-        file.write("red blood cell\nwhite blood cell\nplatelet\n")
-    known = subject_of(load_model(folder, device="cpu"))
-    monkeypatch.setattr(scenes, "KINDS", ("blood",))
-    monkeypatch.setattr(scenes, "VALIDATION_PER_CLASS", 2)
-    fewer_choices(monkeypatch)
-    monkeypatch.setattr(ScenesBench, "_single", lambda *_: {})
-    monkeypatch.setattr(ScenesBench, "_choice", lambda *_: {})
-    monkeypatch.setattr(ScenesBench, "_regions", lambda *_: {})
-    for name in REAL_SETS:
-        (tmp_path / "real" / name / "images").mkdir(parents=True)
-    for folder in ("images", "annotations"):
-        (tmp_path / "real/bccd" / folder).mkdir(exist_ok=True)
-        for file in sorted((real_images / "bccd" / folder).iterdir())[:60]:
-            (tmp_path / "real/bccd" / folder / file.name).symlink_to(file)
-    job = ScenesBench(
-        known, ScenesPlan(data=tmp_path / "real", per_class=3, steps=1, resolution=64)
-    )
-    job.run()
-    part = job.record.parts["real/blood"]
-    assert part["regions"] == 9
-    assert set(part["classes"].values()) == {3}
-    assert part["majority"] == pytest.approx(1 / 3)
-    assert set(part["ways"]) == set(SCENE_METHODS)
-    assert part["size_and_colour"]["value"] > 0.5  # stains are told apart by colour
-
-
-@pytest.mark.full  # the bundled model's figures, which scripts measure
-def test_drawings_of_an_unseen_style_are_measured_apart(
-    tmp_path: Path, subject: ModelUnderTest
-) -> None:
-    few = replace(subject, names=tuple(name.name for name in subject.drawn[:6]))
-    source = SceneSource(few, write_sets(tmp_path / "node_modules", few.drawn))
-    seen, unseen = (next(source.draw(kind, 1, 3)) for kind in ("seen", "unseen"))
-    assert not np.array_equal(seen.image, unseen.image)
-    assert all(0 <= label < 6 for label in (*seen.labels, *unseen.labels))
 
 
 @pytest.fixture

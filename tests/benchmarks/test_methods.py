@@ -12,15 +12,11 @@ from benchmarks.drawn.cases import ModelUnderTest
 from benchmarks.drawn.methods import (
     SCENE_METHODS,
     Setting,
-    choose_settings,
     read_setting,
-    usual_settings,
 )
 from napari_maskinversion.bench.datasets.scenes import Case
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.settings import InversionConfig
-
-from .conftest import fewer_choices
 
 TWO = InversionConfig(steps=2)
 
@@ -102,38 +98,3 @@ def test_maskinversion_sees_a_window_around_the_regions(
     inverter.set_image(case.image[top:bottom, left:right], resolution=96)
     expected = inverter.invert(case.masks[:, top:bottom, left:right], TWO).embeddings
     np.testing.assert_allclose(embeddings, expected, atol=1e-5)
-
-
-def test_windows_of_maskinversion_are_chosen_for_single_regions_only(
-    subject: ModelUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fewer_choices(monkeypatch)
-    texts = (np.arange(len(subject.names)), subject.texts)
-    several, single = (
-        choose_settings(subject, cases, texts, TWO, resolution=96)["maskinversion"]
-        for cases in ([picture(1), picture(2)], [alone(1), alone(2)])
-    )
-    assert (several["tried"], several["setting"]["context"]) == (1, "whole image")
-    assert single["tried"] == len(SCENE_METHODS["maskinversion"].choices["context"]) > 1
-
-
-def test_the_best_setting_is_chosen_for_every_way(
-    subject: ModelUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fewer_choices(monkeypatch)
-    cases = [picture(i) for i in range(3)]
-    texts = (np.arange(len(subject.names)), subject.texts)
-    choices = choose_settings(subject, cases, texts, TWO, resolution=96)
-    assert set(choices) == set(SCENE_METHODS)
-    assert choices["maskinversion"] == {**choices["maskinversion"], "tried": 1}
-    usual = usual_settings(subject)
-    for name in ("crop", "masked_crop", "maskclip"):
-        assert choices[name]["tried"] > 2
-        chosen = read_setting(choices[name]["setting"])
-        scores = []
-        for setting in (chosen, usual[name]):
-            vectors = SCENE_METHODS[name].embed(subject, cases, setting, TWO)
-            best = (vectors @ subject.texts.T).argmax(1)
-            scores.append((best == np.tile([0, 3], 3)).mean())
-        assert scores[0] == pytest.approx(choices[name]["top1"])
-        assert scores[0] >= scores[1]

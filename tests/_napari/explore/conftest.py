@@ -13,6 +13,7 @@ from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline.labelling import label_regions
+from tests._napari.images.conftest import computed, computed_once, one_model, panel  # noqa: F401
 from tests.scenes import demo_model
 
 

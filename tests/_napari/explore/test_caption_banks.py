@@ -63,9 +63,9 @@ def test_building_can_be_stopped_and_gone_on_with(
     file.write_text("\n".join(f"caption {number}" for number in range(700)))
     build(qtbot, part, monkeypatch, file)
     assert not part.build.isEnabled()
-    qtbot.waitUntil(lambda: "of 700" in part.progress.bar.text(), timeout=60_000)
+    qtbot.waitUntil(lambda: "of 700" in part.progress.bar.text())
     short = "Not enough memory for captions: 16 sentences at once"
-    qtbot.waitUntil(lambda: part.about.text() == short, timeout=60_000)
+    qtbot.waitUntil(lambda: part.about.text() == short)
     assert not part.about.isHidden()
     press(qtbot, part.progress.cancel)
     cancelled.set()

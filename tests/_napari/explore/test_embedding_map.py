@@ -42,8 +42,8 @@ def panel(window, opened):
 def show_map(qtbot, panel, of="This image"):
     panel.map.of.setCurrentText(of)
     qtbot.mouseClick(panel.map.make, _LEFT)
-    qtbot.waitUntil(lambda: not panel.map.worker.busy, timeout=60_000)
-    qtbot.waitUntil(panel.map.view.isVisible, timeout=10_000)
+    qtbot.waitUntil(lambda: not panel.map.worker.busy)
+    qtbot.waitUntil(panel.map.view.isVisible)
     qtbot.wait(50)  # until docks have their sizes
     return panel.map.view
 
@@ -119,7 +119,7 @@ def test_a_lasso_and_clicks_select_regions_everywhere_and_the_table_shows_where_
 def test_map_gallery_table_and_canvas_mark_the_same_regions(qtbot, panel):
     view, session, gallery = show_map(qtbot, panel), panel.session, panel.gallery
     gallery.open()
-    qtbot.waitUntil(lambda: not gallery.loader.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not gallery.loader.busy)
     assert not len(gallery.wall.marked)  # nobody has chosen the first row of the table
     view.picked.emit(np.arange(20, 25), False)
     assert sorted(gallery.wall.marked) == [*range(20, 25)]
@@ -127,11 +127,11 @@ def test_map_gallery_table_and_canvas_mark_the_same_regions(qtbot, panel):
     gallery.sort.activated.emit(1)
     assert sorted(gallery.wall.marked) == [*range(20, 25)]
     gallery.wall.mark([3, 30, 31])
-    qtbot.waitUntil(lambda: session.rows == (3, 30, 31), timeout=10_000)
+    qtbot.waitUntil(lambda: session.rows == (3, 30, 31))
     assert view.rows.tolist() == list(panel.results._selected) == [3, 30, 31]
     assert len(panel.canvas.further.corners) == 2
     gallery.act("end")
-    qtbot.waitUntil(lambda: session.rows == (), timeout=10_000)
+    qtbot.waitUntil(lambda: session.rows == ())
     assert not len(gallery.wall.marked)
     panel.results.select(7)
     assert view.rows.tolist() == gallery.wall.marked.tolist() == [7]
@@ -147,7 +147,7 @@ def test_points_follow_decisions_columns_and_results_and_the_map_closes(
     assert {"suggestion", "probability"} & set(offered)
     # Decisions about all selected ones, which the colours follow.
     panel.do("review")
-    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: panel.review.state is not None)
     view.color.setCurrentText("decision")
     assert "undecided 50" in view.legend.text()
     session.rows = (4, 5, 6)
@@ -199,7 +199,7 @@ def test_regions_of_a_library_are_on_the_map_and_open_where_they_are(qtbot, pane
     assert "rejected 1" in view.legend.text()
     library.add(bundle(2, seed=6, decisions=["accepted", "rejected"]))
     panel.session.library_changes += 1
-    qtbot.waitUntil(lambda: "newer regions" in panel.map.about.text(), timeout=60_000)
+    qtbot.waitUntil(lambda: "newer regions" in panel.map.about.text())
     assert "undecided 7" in view.legend.text()  # as the library has them, without the new ones
 
 

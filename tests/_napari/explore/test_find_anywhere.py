@@ -65,7 +65,7 @@ def test_words_become_regions_in_one_click_and_one_undo_takes_them_back(
     # A lower threshold shows more, a higher one less.
     part.hits.threshold.setValue(part.hits.threshold.minimum())
     assert part.model.rowCount() >= usual > 1
-    qtbot.waitUntil(lambda: outlines(viewer).data.max() == part.model.rowCount(), timeout=5_000)
+    qtbot.waitUntil(lambda: outlines(viewer).data.max() == part.model.rowCount())
     part.hits.threshold.setValue(part.hits.threshold.maximum())
     assert part.model.rowCount() == 1
     assert part.hits.make.text() == "Make 1 region"

@@ -16,8 +16,6 @@ from napari_maskinversion._napari.explore.region_sources import (
     RegionTable,
 )
 from napari_maskinversion._napari.images import across
-from napari_maskinversion._napari.layers import results_on_canvas
-from napari_maskinversion._napari.layers.layers import file_of
 from napari_maskinversion._napari.session import ProjectState, RegionPlace, outdated
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
@@ -30,18 +28,7 @@ from napari_maskinversion.library.store import Store
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Change, Decision
 from napari_maskinversion.review.together import Decided, Verdict
-from tests._napari.images.conftest import (  # noqa: F401 - fixtures
-    WAIT,
-    computed,
-    computed_once,
-    decided,
-    go,
-    one_model,
-    paint,
-    panel,
-    review,
-    settled,
-)
+from tests._napari.images.conftest import decided, go, paint, review, settled
 from tests.library.made import bundle, write_image
 
 
@@ -100,7 +87,7 @@ def opened(qtbot, gallery, source):
     """Open the gallery on a source, and wait for its regions."""
     gallery.source.setCurrentText(source)
     gallery.open()
-    qtbot.waitUntil(lambda: not gallery.loader.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not gallery.loader.busy)
     return gallery
 
 
@@ -124,10 +111,7 @@ def states(gallery):
 
 
 def test_one_key_decides_about_regions_of_all_images_and_one_takes_it_back(
-    qtbot,
-    panel,  # noqa: F811
-    computed,  # noqa: F811
-    monkeypatch,
+    qtbot, panel, computed, monkeypatch
 ):
     gallery = opened(qtbot, panel.gallery, PROJECT)
     assert set(gallery.model.table.frame["image"]) == {"cell-1.png", "cell-2.png"}
@@ -147,20 +131,20 @@ def test_one_key_decides_about_regions_of_all_images_and_one_takes_it_back(
         settled(qtbot, panel)
     qtbot.keyClick(gallery.wall, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     settled(qtbot, panel)
-    qtbot.waitUntil(lambda: states(gallery) == [("accepted", "dog")] * total, timeout=WAIT)
+    qtbot.waitUntil(lambda: states(gallery) == [("accepted", "dog")] * total)
     gallery.buttons["undo"].click()
     settled(qtbot, panel)
-    qtbot.waitUntil(lambda: states(gallery) == [("undecided", "")] * total, timeout=WAIT)
+    qtbot.waitUntil(lambda: states(gallery) == [("undecided", "")] * total)
     assert decided(computed) == [0, 0]
     assert not gallery.buttons["undo"].isEnabled()
 
 
-def test_the_image_whose_review_is_open_is_decided_there(qtbot, panel, computed):  # noqa: F811
+def test_the_image_whose_review_is_open_is_decided_there(qtbot, panel, computed):
     gallery = opened(qtbot, panel.gallery, IMAGE)
     assert len(gallery.model.table.frame) == len(panel.session.results) == 1
     mark(gallery, 0)
     qtbot.keyClick(gallery.wall, Qt.Key.Key_R)  # opens the review
-    qtbot.waitUntil(lambda: panel.session.decided == 1, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.decided == 1)
     assert states(gallery) == [("rejected", "")]
     opened(qtbot, gallery, PROJECT)
     qtbot.keyClick(gallery.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
@@ -172,21 +156,21 @@ def test_the_image_whose_review_is_open_is_decided_there(qtbot, panel, computed)
     settled(qtbot, panel)
     assert [one.status for one in decisions.values()] == ["rejected"]
     panel.review.act("undo")
-    qtbot.waitUntil(lambda: {one for one, _ in states(gallery)} == {"undecided"}, timeout=WAIT)
+    qtbot.waitUntil(lambda: {one for one, _ in states(gallery)} == {"undecided"})
 
 
 @pytest.fixture
-def changed(qtbot, panel, computed):  # noqa: F811
+def changed(qtbot, panel, computed):
     """The wall of the project; then a region of the image shown, under review, is changed."""
     go(qtbot, panel, "cell-2.png")
     gallery = opened(qtbot, panel.gallery, PROJECT)
     review(qtbot, panel)
     paint(panel.session.regions, 0, (10, 10, 20, 20))
-    qtbot.waitUntil(lambda: outdated(panel.session).startswith("1 region has"), timeout=WAIT)
+    qtbot.waitUntil(lambda: outdated(panel.session).startswith("1 region has"))
     return gallery
 
 
-def rejected_all(qtbot, panel, gallery):  # noqa: F811
+def rejected_all(qtbot, panel, gallery):
     """Reject all regions of the wall; return what the foot says."""
     qtbot.keyClick(gallery.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
     qtbot.keyClick(gallery.wall, Qt.Key.Key_R)
@@ -195,44 +179,31 @@ def rejected_all(qtbot, panel, gallery):  # noqa: F811
 
 
 def test_what_did_not_change_on_the_shown_image_is_decided_and_the_rest_is_said(
-    qtbot,
-    panel,  # noqa: F811
-    computed,  # noqa: F811
-    changed,
+    qtbot, panel, computed, changed
 ):
     text = rejected_all(qtbot, panel, changed)
     assert "2 regions of 2 images. cell-2.png: 1 has changed since and stayed as before." in text
     assert decided(computed) == [1, 1]
     paint(panel.session.regions, 0, (10, 40, 20, 50))
-    qtbot.waitUntil(lambda: outdated(panel.session).startswith("2 regions have"), timeout=WAIT)
+    qtbot.waitUntil(lambda: outdated(panel.session).startswith("2 regions have"))
     changed.undo()
     settled(qtbot, panel)
     text = rejected_all(qtbot, panel, changed)
     assert "1 left out, such as cell-2.png: 2 regions have changed" in text
 
 
-def test_other_regions_than_those_on_the_wall_are_not_decided(
-    qtbot,
-    panel,  # noqa: F811
-    computed,  # noqa: F811
-    changed,
-):
+def test_other_regions_than_those_on_the_wall_are_not_decided(qtbot, panel, computed, changed):
     panel.start()
-    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
+    qtbot.waitUntil(lambda: not panel.session.run.running)
     review(qtbot, panel)
-    qtbot.waitUntil(lambda: "newer ones: press Reload" in changed.about.text(), timeout=WAIT)
+    qtbot.waitUntil(lambda: "newer ones: press Reload" in changed.about.text())
     text = rejected_all(qtbot, panel, changed)
     assert "cell-2.png: 1 has changed since and stayed as before." in text
     assert panel.session.decided == 1
     assert decided(computed)[0] > 0
 
 
-def test_what_was_decided_last_is_saved_when_the_window_closes(
-    qtbot,
-    panel,  # noqa: F811
-    computed,  # noqa: F811
-    tmp_path,
-):
+def test_what_was_decided_last_is_saved_when_the_window_closes(qtbot, panel, computed, tmp_path):
     names = ("cell-1.png", "cell-2.png")
     library = panel.session.library = library_of(tmp_path / "library", names, computed)
     gallery = opened(qtbot, panel.gallery, PROJECT)
@@ -241,11 +212,11 @@ def test_what_was_decided_last_is_saved_when_the_window_closes(
     qtbot.keyClick(gallery.wall, Qt.Key.Key_R)
     panel.keep()  # as a closing window does
     panel.shut_down()
-    qtbot.waitUntil(lambda: decided(computed) == [1, 2], timeout=WAIT)
-    qtbot.waitUntil(lambda: len(library.rows(decision="rejected")) == 3, timeout=WAIT)
+    qtbot.waitUntil(lambda: decided(computed) == [1, 2])
+    qtbot.waitUntil(lambda: len(library.rows(decision="rejected")) == 3)
 
 
-def test_a_missing_image_is_left_out_as_missing(computed_once, tmp_path):  # noqa: F811
+def test_a_missing_image_is_left_out_as_missing(computed_once, tmp_path):
     project = OpenProject.read(shutil.copytree(computed_once, tmp_path / "copy"))
     project.path("cell-1.png").unlink()
     verdict = Verdict(regions={"cell-1.png": [RegionKey(1)]}, status="rejected")
@@ -253,25 +224,12 @@ def test_a_missing_image_is_left_out_as_missing(computed_once, tmp_path):  # noq
     assert problem.startswith("its file is not there any more")
 
 
-def test_headings_follow_the_review_that_opens_after_the_wall(
-    qtbot,
-    panel,  # noqa: F811
-    computed,  # noqa: F811
-):
-    verdict = Verdict(regions={"cell-1.png": [RegionKey(1)]}, status="accepted", label="bird")
-    assert not any(problem for *_, problem in decide_steps(OpenProject.read(computed), verdict))
-    gallery = opened(qtbot, panel.gallery, IMAGE)
-    assert gallery.model.heading(0)[0] != "bird"
-    review(qtbot, panel)
-    qtbot.waitUntil(lambda: gallery.model.heading(0) == ("bird", 1), timeout=WAIT)
-
-
-def test_a_click_opens_the_region_on_its_image(qtbot, panel, computed):  # noqa: F811
+def test_a_click_opens_the_region_on_its_image(qtbot, panel, computed):
     gallery = opened(qtbot, panel.gallery, PROJECT)
     frame = gallery.model.table.frame
     row = int(np.flatnonzero(frame["image"] == "cell-2.png")[-1])
     gallery.wall.opened.emit(row)
-    qtbot.waitUntil(lambda: panel.session.project.current == "cell-2.png", timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.project.current == "cell-2.png")
     shown = panel.session.results.regions[panel.session.row]
     assert (shown.id, panel.session.picked) == (frame["region"][row], True)
 
@@ -284,12 +242,12 @@ def library_of(folder, images, project):
     return library
 
 
-def test_marks_go_to_other_images_and_come_from_them(qtbot, panel, computed, tmp_path):  # noqa: F811
+def test_marks_go_to_other_images_and_come_from_them(qtbot, panel, computed, tmp_path):
     session, gallery = panel.session, opened(qtbot, panel.gallery, PROJECT)
     frame, here = gallery.model.table.frame, np.flatnonzero
     mine, others = (here(frame["image"] == name) for name in ("cell-1.png", "cell-2.png"))
     gallery.wall.mark([mine[0], others[0]])
-    qtbot.waitUntil(lambda: len(session.marked) == 1, timeout=WAIT)
+    qtbot.waitUntil(lambda: len(session.marked) == 1)
     marked = RegionPlace("cell-2.png", int(frame["region"][others[0]]))
     assert (session.rows, session.marked) == ((0,), (marked,))
     # A library has other names for the same images, also for the one shown.
@@ -298,35 +256,14 @@ def test_marks_go_to_other_images_and_come_from_them(qtbot, panel, computed, tmp
     opened(qtbot, gallery, LIBRARY)
     assert sorted(gallery.wall.marked) == [0, len(others)]
     gallery.wall.mark([len(others)])
-    qtbot.waitUntil(lambda: session.marked == (), timeout=WAIT)
+    qtbot.waitUntil(lambda: session.marked == ())
     assert session.rows == (0,)
     gallery.wall.opened.emit(1)
-    qtbot.waitUntil(lambda: session.project.current == "cell-2.png", timeout=WAIT)
+    qtbot.waitUntil(lambda: session.project.current == "cell-2.png")
     assert session.row == 1
     assert gallery.wall.marked.tolist() == [1]
     panel.session.select(0)  # what is chosen in its place is marked alone
     assert gallery.wall.marked.tolist() == [0]
-
-
-def test_a_click_opens_a_region_of_a_library_without_a_project(
-    qtbot,
-    panel,  # noqa: F811
-    computed_once,  # noqa: F811
-    tmp_path,
-    monkeypatch,
-):
-    monkeypatch.setattr(results_on_canvas, "_visible", lambda *_: False)  # there is no window
-    session = panel.session
-    session.library = library_of(tmp_path / "library", ["cell-2.png"], computed_once)
-    gallery = opened(qtbot, panel.gallery, LIBRARY)
-    mark(gallery, 1)
-    gallery.wall.opened.emit(1)
-    qtbot.waitUntil(lambda: session.image is not None, timeout=WAIT)
-    assert file_of(session.image).name == "cell-2.png"
-    box = session.library.rows().iloc[1][["y0", "x0", "y1", "x1"]].to_numpy(float)
-    center = panel.viewer.scene.camera.center[-2:]
-    np.testing.assert_allclose(center, (box[:2] + box[2:] - 1) / 2)
-    assert gallery.wall.marked.tolist() == [1]
 
 
 def test_regions_of_a_library_are_decided_and_taken_back(
@@ -344,7 +281,7 @@ def test_regions_of_a_library_are_decided_and_taken_back(
         gallery.decide("accepted", "dust")
         gallery.decide("accepted", "dust")
         assert messages.pop() == "Wait until the work before is over."
-        qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+        qtbot.waitUntil(lambda: not gallery.decider.busy)
     assert "image-0.png: saved with the image; the library" in messages.pop()
     assert not len(library.rows(decision="accepted"))
     for work in (cannot, deciding.take_back_steps):
@@ -352,37 +289,37 @@ def test_regions_of_a_library_are_decided_and_taken_back(
         with monkeypatch.context() as patch:
             patch.setattr(deciding, "take_back_steps", work)
             gallery.undo()
-            qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+            qtbot.waitUntil(lambda: not gallery.decider.busy)
     assert not gallery.buttons["undo"].isEnabled()
     mark(gallery, 1, 6)
     gallery.decide("accepted", "dust")
-    qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not gallery.decider.busy)
     assert [at for at, one in enumerate(states(gallery)) if one == ("accepted", "dust")] == [1, 6]
     assert list(library.rows(decision="accepted")["label"]) == ["dust"] * 2
     gallery.undo()
-    qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not gallery.decider.busy)
     assert {one for one, _ in states(gallery)} == {"undecided"}
     assert not len(library.rows(decision="accepted"))
     # A typed word is the known one; what an image does not take is said, and stays to be undone.
     mark(gallery, 0, 4)
     gallery.word.setEditText(" WHITE  cell")
     qtbot.keyClick(gallery.word.lineEdit(), Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not gallery.decider.busy)
     assert states(gallery)[4] == ("accepted", "white cell")
     (tmp_path / "image-0.png").rename(tmp_path / "away.png")
     gallery.undo()
-    qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not gallery.decider.busy)
     assert "image-0.png" in messages[-1]
     assert [states(gallery)[row][0] for row in (0, 4)] == ["accepted", "undecided"]
     (tmp_path / "away.png").rename(tmp_path / "image-0.png")
     gallery.undo()
-    qtbot.waitUntil(lambda: not gallery.decider.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not gallery.decider.busy)
     assert {one for one, _ in states(gallery)} == {"undecided"}
     library.remove(ids=[1])
     verdict = Verdict(regions={}, status="rejected")
     list(decide_in_library(library, [2], verdict))  # another part of the panel
     gallery._session.library_changes += 1
-    qtbot.waitUntil(lambda: states(gallery)[1] == ("rejected", ""), timeout=WAIT)
+    qtbot.waitUntil(lambda: states(gallery)[1] == ("rejected", ""))
     assert {one for one, _ in states(gallery)} == {"undecided", "rejected"}
 
 
@@ -431,14 +368,14 @@ def test_only_pictures_in_view_are_read(qtbot, section_of):
     gallery.resize(900, 500)
     gallery.show()
     gallery._show(made_table(100_000, read))
-    qtbot.waitUntil(lambda: len(read) > 0 and not gallery.pictures.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: len(read) > 0 and not gallery.pictures.busy)
     seen = len(read)
     first, last = gallery.wall.items_in_view
     assert set(gallery.model.rows(first, last).tolist()) <= set(read)
     assert seen < 200
     bar = gallery.wall.verticalScrollBar()
     bar.setValue(bar.maximum() // 2)
-    qtbot.waitUntil(lambda: len(read) > seen and not gallery.pictures.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: len(read) > seen and not gallery.pictures.busy)
     assert len(read) < 2 * 200
     first, last = gallery.wall.items_in_view
     assert not gallery.model.without_picture(first, last)

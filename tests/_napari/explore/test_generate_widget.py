@@ -29,7 +29,7 @@ def test_generate_writes_a_sentence_that_names_the_thing(shared, part, show, qtb
     show()
     assert part.generate.isEnabled()
     part.generate.click()
-    qtbot.waitUntil(lambda: all(sentences(shared)), timeout=60_000)
+    qtbot.waitUntil(lambda: all(sentences(shared)))
     named = zip(sentences(shared), load_scene("everyday-1").truth.values(), strict=True)
     assert sum(name in sentence for sentence, name in named) >= 3  # of four
     shared.session.select(3)
@@ -67,7 +67,7 @@ def test_the_settings_are_those_of_the_form(shared, part, show, qtbot):
     options["beams"].setValue(3)
     options["norm"].setCurrentText("cls")
     part.generate.click()
-    qtbot.waitUntil(lambda: all(sentences(shared)), timeout=60_000)
+    qtbot.waitUntil(lambda: all(sentences(shared)))
     settings = shared.session.results.info.generated.settings
     assert settings == GenerationSettings(search="beam", temperature=2, beams=3, norm="cls")
 
@@ -84,11 +84,11 @@ def test_cancel_leaves_the_results_as_they_are(shared, part, show, qtbot, monkey
     monkeypatch.setattr(SmallDecoder, "logits", slow)
     show()
     part.generate.click()
-    qtbot.waitUntil(begun.is_set, timeout=60_000)
+    qtbot.waitUntil(begun.is_set)
     assert not part.generate.isEnabled()
     part.progress.cancel.click()
     go.set()
-    qtbot.waitUntil(lambda: not part.worker.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not part.worker.busy)
     assert not any(sentences(shared))
     assert part.generate.isEnabled()
 

@@ -38,7 +38,7 @@ def in_place(part, own_cache_folder, decoder):
 def checked(part, qtbot, words):
     """Wait until the line about device and memory says something."""
     plain = lambda: part.needs.text().replace("\N{ZERO WIDTH SPACE}", "")  # noqa: E731
-    qtbot.waitUntil(lambda: words in plain(), timeout=30_000)
+    qtbot.waitUntil(lambda: words in plain())
     return plain()
 
 
@@ -85,7 +85,7 @@ def test_the_drawing_can_be_cancelled(part, finished, qtbot):
     part.steps.setValue(500)
     part.seed.setValue(1)
     part.draw.click()
-    qtbot.waitUntil(lambda: "of 500" in part.progress.bar.format(), timeout=60_000)
+    qtbot.waitUntil(lambda: "of 500" in part.progress.bar.format())
     part.progress.cancel.click()
     finished(part)
     assert part.shown() == ["Region 2, seed 0", "[CLS], seed 0"]  # those before it

@@ -24,7 +24,7 @@ from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.archive import open_archive
-from tests._napari.images.conftest import computed_once, save  # noqa: F401 - a fixture
+from tests._napari.images.conftest import save
 from tests.library.made import bundle, write_image
 from tests.scenes import picture
 
@@ -45,7 +45,7 @@ def test_regions_of_this_image(shared, show, results):
     assert (session.row, session.picked) == (2, True)
 
 
-def test_regions_of_a_project_are_those_of_its_stored_results(shared, computed_once):  # noqa: F811
+def test_regions_of_a_project_are_those_of_its_stored_results(shared, computed_once):
     session, project = shared.session, OpenProject.read(computed_once)
     names = tuple(project.by_name)
     session.project = ProjectState("cells", names, current=names[0], file=str(project.file))
@@ -67,9 +67,7 @@ def test_regions_of_a_project_are_those_of_its_stored_results(shared, computed_o
 
 
 def test_images_that_were_run_with_other_settings_are_not_compared(
-    shared,
-    computed_once,  # noqa: F811
-    monkeypatch,
+    shared, computed_once, monkeypatch
 ):
     session, project = shared.session, OpenProject.read(computed_once)
     session.project = ProjectState("cells", tuple(project.by_name), file=str(project.file))
@@ -86,7 +84,7 @@ def test_images_that_were_run_with_other_settings_are_not_compared(
         table.embed(range(len(table.frame)))
 
 
-def test_an_image_that_is_gone_or_another_one_has_no_crops(shared, computed_once, tmp_path):  # noqa: F811
+def test_an_image_that_is_gone_or_another_one_has_no_crops(shared, computed_once, tmp_path):
     import shutil
 
     folder = shutil.copytree(computed_once, tmp_path / "copy")

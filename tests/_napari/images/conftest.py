@@ -97,25 +97,25 @@ def ids(labels):
 
 def open_project(qtbot, panel, place):
     panel.session.ask("open images", [place])
-    qtbot.waitUntil(lambda: panel.images.shown is not None, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.images.shown is not None)
 
 
 def go(qtbot, panel, name):
     panel.images.go(name)
-    qtbot.waitUntil(lambda: panel.session.project.current == name, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.project.current == name)
 
 
 def on_disk(qtbot, panel):
     """Wait until nothing is left to be written."""
     panel.images.keeper.flush()
-    qtbot.waitUntil(lambda: not panel.images.keeper.writing.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not panel.images.keeper.writing.busy)
 
 
 def suggested(qtbot, panel):
     """Suggest for all images."""
     panel.images.part.suggest.click()
     settled(qtbot, panel)
-    qtbot.waitUntil(lambda: panel.session.results is not None, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.results is not None)
 
 
 def accept(panel, word):
@@ -128,7 +128,7 @@ def accept(panel, word):
 
 def settled(qtbot, panel):
     """Wait until the work on all images is over."""
-    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.many is None)
 
 
 def accept_all(qtbot, panel, *words):
@@ -147,7 +147,7 @@ def undo_all(qtbot, panel):
 def review(qtbot, panel):
     """Switch the review on."""
     panel.do("review")
-    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.review.state is not None)
     return panel.review.state
 
 

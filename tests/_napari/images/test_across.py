@@ -14,7 +14,6 @@ from napari_maskinversion._napari.images.images_work import About
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
 from napari_maskinversion._napari.session import ManyImages, staleness
-from napari_maskinversion._napari.workers import driver
 from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.batch.decided import (
     Summary,
@@ -37,7 +36,6 @@ from .conftest import (
     decided,
     on_disk,
     open_project,
-    paint,
     review,
     settled,
     suggested,
@@ -76,13 +74,11 @@ def test_accept_counts_what_waits_and_goes_on_to_a_word_that_has_some(qtbot, pan
     part.together.limit.setValue(0)
     for word, count in words.items():
         part.together.word.setCurrentText(word)
-        qtbot.waitUntil(
-            lambda count=count: part.together.accept.text() == f"Accept {count}", timeout=WAIT
-        )
+        qtbot.waitUntil(lambda count=count: part.together.accept.text() == f"Accept {count}")
     (first, _), (other, left) = words.most_common()
     accept_all(qtbot, panel, first)
     assert part.together.word.currentText() == other
-    qtbot.waitUntil(lambda: part.together.accept.text() == f"Accept {left}", timeout=WAIT)
+    qtbot.waitUntil(lambda: part.together.accept.text() == f"Accept {left}")
 
 
 def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot, panel, computed):
@@ -110,8 +106,8 @@ def test_the_export_of_all_images_has_the_name_that_was_typed(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", ask)
     panel.images.part.exporting.emit(name)
     file = tmp_path / "out" / file
-    qtbot.waitUntil(file.exists, timeout=WAIT)
-    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    qtbot.waitUntil(file.exists)
+    qtbot.waitUntil(lambda: panel.session.many is None)
     assert usual == [str(panel.images.project.folder / FILES[name])]
     assert [one.name for one in file.parent.iterdir()] == [file.name]
 
@@ -120,7 +116,7 @@ def test_suggesting_gives_a_project_without_words_those_in_the_panel(qtbot, pane
     file = project / "project.yaml"
     write_project(read_project(file).model_copy(update={"labels": None}), file)
     panel.vocabulary.text.setPlainText("bus\nkey")
-    qtbot.waitUntil(lambda: panel.session.vocabulary is not None, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.vocabulary is not None)
     open_project(qtbot, panel, project)
     on_disk(qtbot, panel)
     assert read_project(file).labels is None  # opening changes nothing
@@ -161,9 +157,9 @@ def test_accepting_in_all_images_leaves_an_image_outside_the_project_alone(qtbot
     mine = panel._viewer.add_labels(label_image(2, 64, 64), name="mine")
     panel.session.choose(image=foreign, regions=mine)
     panel.start()
-    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
+    qtbot.waitUntil(lambda: not panel.session.run.running)
     panel.do("review")
-    qtbot.waitUntil(lambda: panel.session.reviewed is not None, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.reviewed is not None)
     accept_all(qtbot, panel, word)
     assert panel.session.decided == 0
     assert decided(computed)[0] > 0
@@ -192,7 +188,7 @@ def slow_review(monkeypatch):
 def accepting(qtbot, panel, computed, slow_review):
     """Images with suggestions, and *Accept* clicked while the review of the first one opens."""
     panel.do("review")
-    qtbot.waitUntil(slow_review.held.is_set, timeout=WAIT)
+    qtbot.waitUntil(slow_review.held.is_set)
     accept(panel, first_word(panel))
     assert "Opening the review" in panel.foot.status.text()
     return panel.images.part
@@ -215,30 +211,17 @@ def test_what_waits_for_a_review_can_be_cancelled(qtbot, panel, accepting, slow_
     panel.stop()
     assert panel.session.many is None
     slow_review.set()
-    qtbot.waitUntil(lambda: not panel.session.review_opening, timeout=WAIT)
+    qtbot.waitUntil(lambda: not panel.session.review_opening)
     assert panel.review.state is not None
     assert not panel.images.across.worker.busy
     assert not panel.review.state.review.decisions
 
 
-def test_what_waits_for_a_review_does_not_reach_another_project(
-    qtbot, panel, accepting, slow_review, computed, tmp_path_factory
-):
-    other = tmp_path_factory.mktemp("other")
-    shutil.copytree(computed, other, dirs_exist_ok=True)
-    panel.session.ask("open images", [other])
-    qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)
-    slow_review.set()
-    qtbot.waitUntil(lambda: not panel.session.review_opening, timeout=WAIT)
-    settled(qtbot, panel)
-    assert [decided(place) for place in (computed, other)] == [[0, 0], [0, 0]]
-
-
 def test_undo_waits_for_the_review_that_is_being_opened(qtbot, panel, computed, slow_review):
     accept(panel, first_word(panel))
-    qtbot.waitUntil(lambda: panel.images.part.undo.isEnabled(), timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.images.part.undo.isEnabled())
     # The review opens by itself now, to show what was decided.
-    qtbot.waitUntil(slow_review.held.is_set, timeout=WAIT)
+    qtbot.waitUntil(slow_review.held.is_set)
     panel.images.part.undo.click()
     assert "Opening the review" in panel.foot.status.text()
     assert decided(computed)[0] > 0
@@ -249,13 +232,6 @@ def test_undo_waits_for_the_review_that_is_being_opened(qtbot, panel, computed, 
     assert decided(computed) == [0, 0]
 
 
-def test_a_closed_panel_leaves_no_review_opening_in_the_session(panel, accepting):
-    assert panel.session.review_opening
-    panel.shut_down()
-    assert not panel.session.review_opening
-    assert panel.session.many is None
-
-
 def test_decisions_that_go_on_while_the_panel_is_closed_are_counted_when_it_opens_again(
     qtbot, panel, computed, monkeypatch
 ):
@@ -263,17 +239,17 @@ def test_decisions_that_go_on_while_the_panel_is_closed_are_counted_when_it_open
     monkeypatch.setattr(across, "accept_work", lambda *a, **k: closed.wait(60) and work(*a, **k))
     second = open_archive(archive_file(panel.images.project, "cell-2.png")).results
     accept(panel, second.regions[0].suggestion)
-    qtbot.waitUntil(lambda: panel.images.across.deciding.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.images.across.deciding.busy)
     panel.shut_down()
     closed.set()
-    qtbot.waitUntil(lambda: decided(computed)[1] > 0, timeout=WAIT)
+    qtbot.waitUntil(lambda: decided(computed)[1] > 0)
     panel.resume()
 
     def counted():
         summary = panel.images.part.model.summary("cell-2.png")
         return summary is not None and summary.decided
 
-    qtbot.waitUntil(lambda: counted() == decided(computed)[1], timeout=WAIT)
+    qtbot.waitUntil(lambda: counted() == decided(computed)[1])
 
 
 def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
@@ -311,7 +287,7 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
     panel.images.part.together.accept.click()
     assert panel.session.many is not None
     panel.session.ask("open images", [other])
-    qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.images.project.folder == other)
     assert panel.session.many is None
     went_on.wait(1)
     on_disk(qtbot, panel)
@@ -320,38 +296,10 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
     assert not panel.images.part.undo.isEnabled()
 
 
-def test_nothing_is_accepted_in_all_images_while_the_reviewed_one_is_computed_again(
-    qtbot, panel, project, messages, request, monkeypatch
-):
-    open_project(qtbot, panel, project)
-    paint(panel.session.regions, 77, (40, 2, 46, 9))
-    suggested(qtbot, panel)
-    review(qtbot, panel)
-    word, run = first_word(panel), request.getfixturevalue("slow")
-    monkeypatch.setattr(driver, "INTERVAL", 0.0)  # the table follows each region at once
-    panel.model.form.set_values({"chunk_size": 1})
-    run.steps = 100
-    panel.start()
-    run.go.release(4 + 100)
-
-    def first_is_in():
-        run.go.release()  # a step of the next one, with which a slow window hears of the first
-        return panel.session.reviewed is None
-
-    qtbot.waitUntil(first_is_in, timeout=WAIT)
-    accept(panel, word)
-    assert messages[-1] == "Wait until the run is over, or cancel it: its image is under review."
-    assert panel.session.many is None
-    run.free = True
-    run.go.release(1000)
-    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
-    assert decided(project) == [0, 0]
-
-
 def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, computed):
     review(qtbot, panel)
     panel.vocabulary.text.setPlainText("car\ndog\nhouse")
-    qtbot.waitUntil(lambda: staleness(panel.session).words, timeout=WAIT)
+    qtbot.waitUntil(lambda: staleness(panel.session).words)
     for word in ("car", "dog"):
         accept_all(qtbot, panel, word)  # at once: the words are not in project.yaml yet
         text = panel.foot.status.text()

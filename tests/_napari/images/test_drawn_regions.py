@@ -26,7 +26,6 @@ from tests.scenes import picture
 
 from .conftest import (
     FAST,
-    WAIT,
     accept_all,
     go,
     ids,
@@ -65,7 +64,7 @@ def label_file(folder):
 def from_file(qtbot, panel, file):
     before = len(panel._viewer.layers)
     panel.from_file.open_file(file)
-    qtbot.waitUntil(lambda: len(panel._viewer.layers) > before, timeout=WAIT)
+    qtbot.waitUntil(lambda: len(panel._viewer.layers) > before)
 
 
 def layer_names(panel):
@@ -93,7 +92,7 @@ def test_regions_of_segment_are_those_of_the_image_and_its_boxes_leave_with_it(
     third.segment.part.checkpoint.setCurrentIndex(0)  # none: the shapes are the regions
     before = len(third._viewer.layers)
     third.segment.start()
-    qtbot.waitUntil(lambda: len(third._viewer.layers) > before, timeout=WAIT)
+    qtbot.waitUntil(lambda: len(third._viewer.layers) > before)
     on_disk(qtbot, third)
     assert list(kept(project, THIRD).values()) == [256]
     go(qtbot, third, FIRST)
@@ -171,8 +170,8 @@ def test_results_of_some_of_the_regions_are_not_those_of_the_image(qtbot, third,
     paint(third.session.regions, 1, (44, 44, 54, 60))
     from_file(qtbot, third, label_file(project))
     third.start()
-    qtbot.waitUntil(lambda: bool(third.session.results), timeout=WAIT)
-    qtbot.waitUntil(lambda: not third.session.run.running, timeout=WAIT)
+    qtbot.waitUntil(lambda: bool(third.session.results))
+    qtbot.waitUntil(lambda: not third.session.run.running)
     assert len(third.session.results) == 2
     on_disk(qtbot, third)
     assert not (project / "maskinversion_batch" / "archives" / THIRD / "results.npz").exists()
@@ -203,20 +202,20 @@ def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_k
     paint(third.session.regions, 1, (4, 4, 14, 14))
     qtbot.waitUntil(lambda: third.session.region_count == 1)  # which takes back messages
     third.images.move(-1)
-    qtbot.waitUntil(lambda: "Permission denied" in third.foot.status.text(), timeout=WAIT)
+    qtbot.waitUntil(lambda: "Permission denied" in third.foot.status.text())
     assert "not saved: solve this, then save it again" in third.foot.status.text()
     assert third.session.project.current == THIRD
     assert third.session.project.opening == ""
     causes.append(OSError(errno.ENOSPC, "No space left on device"))
     third.session.ask("open images", [project])  # nor does another project take its place
-    qtbot.waitUntil(lambda: not third.images.finding.busy, timeout=WAIT)
-    qtbot.waitUntil(lambda: not third.images.keeper.writing.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not third.images.finding.busy)
+    qtbot.waitUntil(lambda: not third.images.keeper.writing.busy)
     assert ids(third.images.shown.labels.data) == [1]
     assert "not saved: free some space, then save it again" in third.foot.status.text()
     assert third.foot.help.text() == "Save again"
     monkeypatch.setattr(opened.coco_writing, "write_coco", write)
     third.foot.help.click()
-    qtbot.waitUntil(lambda: third.images.keeper.is_kept, timeout=WAIT)
+    qtbot.waitUntil(lambda: third.images.keeper.is_kept)
     assert kept(project, THIRD) == {1: 100}
     go(qtbot, third, SECOND)
 
@@ -225,7 +224,7 @@ def test_what_is_drawn_while_the_next_image_is_read_is_kept(qtbot, third, projec
     third.images.ahead.forget()
     third.images.go(FIRST)
     paint(third.images.shown.labels, 1, (4, 4, 14, 14))
-    qtbot.waitUntil(lambda: third.session.project.current == FIRST, timeout=WAIT)
+    qtbot.waitUntil(lambda: third.session.project.current == FIRST)
     on_disk(qtbot, third)
     assert kept(project, THIRD) == {1: 100}
 
@@ -247,7 +246,7 @@ def test_a_window_that_closes_waits_for_the_disk_and_not_for_the_event_loop(qtbo
         seen.append(kept(project, THIRD))
 
     QTimer.singleShot(0, draw_and_close)
-    qtbot.waitUntil(lambda: bool(seen), timeout=WAIT)
+    qtbot.waitUntil(lambda: bool(seen))
     assert seen == [{1: 100}]
 
 
@@ -288,7 +287,7 @@ def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided
     assert len(panel.session.results) == panel.session.region_count == 3
     review(qtbot, panel)
     panel.review.act("accept")
-    qtbot.waitUntil(lambda: panel.session.decided == 1, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.decided == 1)
     paint(panel.session.regions, 77, (50, 2, 60, 12))
     on_disk(qtbot, panel)
     file = OpenProject.read(named).regions(FIRST)
@@ -305,8 +304,8 @@ def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided
     assert len(again.session.results) == 3
     assert len(ids(again.session.regions.data)) == 3
     assert again.session.region_count == 4
-    qtbot.waitUntil(lambda: len(again.session.changed_regions) == 1, timeout=WAIT)
-    qtbot.waitUntil(lambda: again.session.decided == 1, timeout=WAIT)
+    qtbot.waitUntil(lambda: len(again.session.changed_regions) == 1)
+    qtbot.waitUntil(lambda: again.session.decided == 1)
     assert again.foot.button.text() == "Update 1 region"
     assert again.images.part.model.summary(FIRST).decided == 1
 
@@ -336,7 +335,7 @@ def test_regions_drawn_before_late_suggestions_arrive_stay(qtbot, panel, project
     both = kept(project, SECOND)
     assert len(both) == len(before) + 2
     late.set()
-    qtbot.waitUntil(lambda: panel.images.ahead.name != SECOND, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.images.ahead.name != SECOND)
     assert f"{SECOND}: regions" in layer_names(panel)
     assert "nuclei" in layer_names(panel)
     paint(panel.session.regions, 9, (2, 50, 6, 54))
@@ -351,7 +350,7 @@ def test_images_that_were_added_to_the_folder_are_offered(qtbot, panel, project)
     qtbot.waitUntil(lambda: "new.png" in panel.foot.status.text())
     assert panel.foot.help.text() == "Add them"
     panel.foot.help.click()
-    qtbot.waitUntil(lambda: "new.png" in panel.session.project.names, timeout=WAIT)
+    qtbot.waitUntil(lambda: "new.png" in panel.session.project.names)
     assert read_project(project).images[3].regions == "masks/new.png"
     assert panel.images.part.model.rowCount() == 4
     go(qtbot, panel, "new.png")

@@ -19,7 +19,7 @@ from napari_maskinversion.results.results import Results
 from tests.library.made import bundle, write_image
 from tests.scenes import picture
 
-from .conftest import WAIT, accept_all, open_project, suggested, undo_all
+from .conftest import accept_all, open_project, suggested, undo_all
 
 PROJECT, LIBRARY = 1, 2  # places to search in
 
@@ -31,7 +31,7 @@ def search(qtbot, panel, words=""):
         qtbot.keyClick(part.words, Qt.Key.Key_Return)
     else:
         part.like.click()
-    qtbot.waitUntil(lambda: not part.worker.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not part.worker.busy)
     return part.far.hits
 
 
@@ -64,7 +64,7 @@ def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed, monkey
     assert part.far.item(0).text().startswith(f"{hits[0].place.image}\nregion ")
     other = next(n for n, hit in enumerate(hits) if hit.place.image != session.project.current)
     place = click(qtbot, panel, other)
-    qtbot.waitUntil(lambda: session.project.current == place.image, timeout=WAIT)
+    qtbot.waitUntil(lambda: session.project.current == place.image)
     assert session.results.regions[session.row].id == place.region
     assert session.picked  # so that it comes into view
     # The region shown is an example: it is like itself, most of all.
@@ -110,7 +110,7 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
     assert [hit.similarity for hit in hits] == asked["similarity"].tolist()
     other = next(n for n, hit in enumerate(hits) if "cell-2" in hit.place.image)
     click(qtbot, panel, other)
-    qtbot.waitUntil(lambda: session.project.current == "cell-2.png", timeout=WAIT)
+    qtbot.waitUntil(lambda: session.project.current == "cell-2.png")
     assert session.results.regions[session.row].id == hits[other].place.region
     assert session.results.regions[session.row].bbox == hits[other].place.box
     # Drawn again, another region may have its number.
@@ -120,14 +120,14 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
     library.add(bundle(3, seed=3), image=file)
     place = RegionPlace(file.as_posix(), 2)
     session.ask("open region", place)
-    qtbot.waitUntil(lambda: session.image.name == "image-3.png", timeout=WAIT)
+    qtbot.waitUntil(lambda: session.image.name == "image-3.png")
     y0, x0, y1, x1 = library.rows(image="image-3.png").iloc[1][["y0", "x0", "y1", "x1"]]
     np.testing.assert_allclose(
         panel.viewer.scene.camera.center[-2:], [(y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2]
     )
     before = len(panel.viewer.layers)
     session.ask("open region", RegionPlace(file.as_posix(), 3))
-    qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
     assert len(panel.viewer.layers) == before
     for change, why in (
         (lambda: write_image(tmp_path, 4).replace(file), "has changed"),
@@ -135,7 +135,7 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
     ):
         change()
         session.ask("open region", place)
-        qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy, timeout=WAIT)
+        qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
         assert why in messages[-1]
 
 
@@ -152,7 +152,7 @@ def test_regions_of_a_stack_are_known_once_and_shown_on_their_plane(qtbot, panel
     panel.viewer.add_image(pixels, name="stack", metadata={FILE: same})
     panel.viewer.dims.set_point(0, 0)
     panel.session.ask("open region", RegionPlace(file.as_posix(), 2, (("z", 2),)))
-    qtbot.waitUntil(lambda: panel.viewer.dims.point[0] == 2, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.viewer.dims.point[0] == 2)
     assert panel.session.image.name == "stack"
 
 
@@ -171,14 +171,14 @@ def test_of_a_file_with_several_images_the_one_of_the_region_is_opened(qtbot, pa
         library.add(replace(made, results=results), image=file)
     for series in (1, 0):
         session.ask("open region", RegionPlace(file.as_posix(), 2, series=series))
-        qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy, timeout=WAIT)
+        qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
         np.testing.assert_array_equal(session.image.data, pixels[series])
     # So does the gallery, which calls the second one "(1)".
     table = read_library(library)
     frame = table.frame
     (row,) = frame.index[(frame["image"] == f"{file.as_posix()} (1)") & (frame["region"] == 2)]
     open_region(session, table.place(row))
-    qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
     np.testing.assert_array_equal(session.image.data, pixels[1])
     table.select(session, [0, row], table.here(session))
     assert table.selected(session, table.here(session)).tolist() == [0, row]
@@ -193,10 +193,10 @@ def test_a_project_adds_what_it_computes_to_its_library(qtbot, panel, project):
     # Into another one they all go with a click.
     other = panel.session.library = Library.new(project / "other")
     panel.library.whole.trigger()
-    qtbot.waitUntil(lambda: not panel.library.adding.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not panel.library.adding.busy)
     assert other.info()["regions"] == library.info()["regions"]
     panel.session.library = library
     accept_all(qtbot, panel, "car", "dog")
-    qtbot.waitUntil(lambda: library.info()["decisions"].keys() == {"accepted"}, timeout=WAIT)
+    qtbot.waitUntil(lambda: library.info()["decisions"].keys() == {"accepted"})
     undo_all(qtbot, panel)
-    qtbot.waitUntil(lambda: "undecided" in library.info()["decisions"], timeout=WAIT)
+    qtbot.waitUntil(lambda: "undecided" in library.info()["decisions"])

@@ -8,7 +8,7 @@ from napari_maskinversion._napari.images.images_filter import images_filter
 from napari_maskinversion.batch.decided import Summary
 from napari_maskinversion.results.region_result import RegionResult
 
-from .conftest import WAIT, review
+from .conftest import review
 
 CATS = Summary(regions=12, decided=2, flagged=3, suggested=True, words=frozenset({"cat", "dog"}))
 EMPTY = Summary(regions=0)
@@ -52,19 +52,19 @@ def test_the_list_hides_the_others_and_next_passes_them(qtbot, panel, computed):
     panel.show()
     panel.tabs.show_tab("images")
     part.filter.setEditText("> 1 regions")
-    qtbot.waitUntil(lambda: part.fitting.text() == "1 of 3 images", timeout=WAIT)
+    qtbot.waitUntil(lambda: part.fitting.text() == "1 of 3 images")
     assert [part.shows(name) for name in session.project.names] == [False, True, False]
     panel.images.move(1)
-    qtbot.waitUntil(lambda: session.project.current == "cell-2.png", timeout=WAIT)
+    qtbot.waitUntil(lambda: session.project.current == "cell-2.png")
     part.show_words(["car", "dog", "frog"])
     assert part.filter.currentText() == "> 1 regions"
     panel.images.move(1)  # there is no other one
     assert session.project.opening == ""
     part.filter.setEditText("nothing found")
-    qtbot.waitUntil(lambda: part.fitting.text() == "1 of 3 images", timeout=WAIT)
+    qtbot.waitUntil(lambda: part.fitting.text() == "1 of 3 images")
     assert part.shows("cell-3.png")
     part.filter.setEditText("zebra")
-    qtbot.waitUntil(lambda: "choose 'all'" in part.fitting.text(), timeout=WAIT)
+    qtbot.waitUntil(lambda: "choose 'all'" in part.fitting.text())
     part.filter.setEditText("all")
     assert all(map(part.shows, session.project.names))
 

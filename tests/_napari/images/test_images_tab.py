@@ -14,7 +14,6 @@ from ..panel.test_frame import MOST, NARROW, controls, names
 from ..panel.test_keyboard import CTRL, bring, press
 from .conftest import (
     FAST,
-    WAIT,
     go,
     ids,
     kept,
@@ -57,7 +56,7 @@ def test_regions_drawn_by_hand_are_beside_the_project_when_the_next_image_follow
     open_project(qtbot, panel, project)
     paint(panel.session.regions, 77, (40, 2, 46, 9))
     panel.images.move(1)
-    qtbot.waitUntil(at(panel, SECOND), timeout=WAIT)
+    qtbot.waitUntil(at(panel, SECOND))
     on_disk(qtbot, panel)
     opened = OpenProject.read(project)
     assert is_drawn(opened.regions(FIRST))
@@ -74,14 +73,14 @@ def test_the_first_regions_of_an_image_are_kept_without_a_step_more(qtbot, panel
     go(qtbot, panel, THIRD)
     assert panel.foot.button.text() == "Draw regions"
     paint(panel.session.regions, 1, (4, 4, 20, 20))
-    qtbot.waitUntil(lambda: read_project(project).images[2].regions is not None, timeout=WAIT)
+    qtbot.waitUntil(lambda: read_project(project).images[2].regions is not None)
 
 
 def test_results_of_a_run_are_those_of_the_project(qtbot, panel, project):
     open_project(qtbot, panel, project)
     panel.start()
-    qtbot.waitUntil(lambda: bool(panel.session.results), timeout=WAIT)
-    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
+    qtbot.waitUntil(lambda: bool(panel.session.results))
+    qtbot.waitUntil(lambda: not panel.session.run.running)
     on_disk(qtbot, panel)
     assert archive_file(OpenProject.read(project), FIRST) is not None
     go(qtbot, panel, SECOND)
@@ -96,17 +95,17 @@ def test_a_review_goes_on_from_image_to_image_by_one_key(qtbot, window, panel, p
     suggested(qtbot, panel)
     panel.do("review")
     for name in (FIRST, SECOND):
-        qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+        qtbot.waitUntil(lambda: panel.review.state is not None)
         assert panel.session.project.current == name
         state = panel.review.state
         for count in range(len(panel.session.results)):
             assert panel.session.rows in ((), (panel.session.row,))  # never several at once
             press("A")
-            qtbot.waitUntil(lambda n=count: panel.session.decided == n + 1, timeout=WAIT)
+            qtbot.waitUntil(lambda n=count: panel.session.decided == n + 1)
         if name == FIRST:
             assert panel.foot.button.text() == "Next image"
             press("Return", CTRL)
-            qtbot.waitUntil(lambda s=state: panel.review.state not in (None, s), timeout=WAIT)
+            qtbot.waitUntil(lambda s=state: panel.review.state not in (None, s))
             assert panel.session.tab == "review"
     on_disk(qtbot, panel)
     opened = OpenProject.read(project)
@@ -122,12 +121,12 @@ def test_a_review_goes_on_when_the_suggestions_of_the_next_image_come_later(qtbo
     archive.rename(computed / "later")
     panel.images.ahead.forget()
     go(qtbot, panel, SECOND)
-    qtbot.waitUntil(lambda: panel.review.state is None, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.review.state is None)
     heatmap = panel.canvas.heatmap.layer
     assert not heatmap.data.any()  # nothing of the image before
     (computed / "later").rename(archive)
     panel.images.computed(SECOND)
-    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.review.state is not None)
     assert panel.session.reviewed is not None
     assert panel.session.project.current == SECOND
     assert heatmap.data.any()
@@ -149,7 +148,7 @@ def test_a_project_is_opened_as_it_is_and_changed_where_the_user_changes_it(
     for place in (file, bare):
         before = place.read_bytes()
         panel.session.ask("open images", [place])
-        qtbot.waitUntil(lambda place=place: is_open(panel, place), timeout=WAIT)
+        qtbot.waitUntil(lambda place=place: is_open(panel, place))
         on_disk(qtbot, panel)
         assert place.read_bytes() == before
         if place == file:
@@ -181,7 +180,7 @@ def test_going_back_while_the_next_image_is_read_stays_and_two_steps_are_two_ima
     assert not panel.images.reader.busy
     panel.images.move(1)
     panel.images.move(1)
-    qtbot.waitUntil(lambda: panel.session.project.opening == "", timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.project.opening == "")
     assert panel.session.project.current == THIRD
 
 
@@ -202,7 +201,7 @@ def test_a_project_opened_again_goes_on_at_the_same_image_and_region(qtbot, pane
     assert other.session is panel.session
     assert other.session.project is None  # nobody keeps the project of the panel before
     last.trigger()
-    qtbot.waitUntil(lambda: other.images.shown is not None, timeout=WAIT)
+    qtbot.waitUntil(lambda: other.images.shown is not None)
     assert other.session.project.current == SECOND
     assert other.session.row == 1
     on_disk(qtbot, other)
@@ -213,12 +212,12 @@ def test_a_broken_image_is_named_and_the_others_go_on(qtbot, panel, project):
     (project / "images" / SECOND).write_bytes(b"no picture")
     open_project(qtbot, panel, project)
     panel.images.move(1)
-    qtbot.waitUntil(at(panel, SECOND), timeout=WAIT)
+    qtbot.waitUntil(at(panel, SECOND))
     assert SECOND in panel.foot.status.text()
     assert panel.images.part.model.summary(SECOND).problem
     paint(panel.images.shown.labels, 9, (40, 2, 46, 9))  # still the first image's
     panel.images.move(1)
-    qtbot.waitUntil(at(panel, THIRD), timeout=WAIT)
+    qtbot.waitUntil(at(panel, THIRD))
     on_disk(qtbot, panel)
     files = {one.name: one.regions for one in read_project(project).images}
     assert "drawn" in files[FIRST]
@@ -237,7 +236,7 @@ def test_few_controls_that_fit_320_pixels_and_all_have_keys(qtbot, window, panel
     table = panel.images.part.list
     table.setCurrentIndex(panel.images.part.model.index(1, 0))
     qtbot.keyClick(table, Qt.Key.Key_Return)
-    qtbot.waitUntil(at(panel, SECOND), timeout=WAIT)
+    qtbot.waitUntil(at(panel, SECOND))
 
 
 def test_a_thousand_images_are_read_where_they_are_in_view_only(qtbot, window, panel, project):
@@ -251,11 +250,11 @@ def test_a_thousand_images_are_read_where_they_are_in_view_only(qtbot, window, p
     open_project(qtbot, panel, project / "many.yaml")
     part = panel.images.part
     known = part.model
-    qtbot.waitUntil(lambda: not known.unknown(*part.rows_in_view), timeout=WAIT)
+    qtbot.waitUntil(lambda: not known.unknown(*part.rows_in_view))
     assert known.rowCount() == 1000
     assert len(known.unknown(0, 999)) > 900
     part.list.scrollToBottom()
-    qtbot.waitUntil(lambda: not known.unknown(995, 999), timeout=WAIT)
+    qtbot.waitUntil(lambda: not known.unknown(995, 999))
 
 
 def test_the_keys_of_previous_and_next_work_from_the_canvas(qtbot, window, panel, project):
@@ -263,7 +262,7 @@ def test_the_keys_of_previous_and_next_work_from_the_canvas(qtbot, window, panel
     open_project(qtbot, panel, project)
     for key, name in (("PageDown", SECOND), ("PageDown", THIRD), ("PageUp", SECOND)):
         press(key, Qt.KeyboardModifier.AltModifier)
-        qtbot.waitUntil(at(panel, name), timeout=WAIT)
+        qtbot.waitUntil(at(panel, name))
 
 
 def test_words_of_a_project_stay_when_regions_have_names(qtbot, panel, project):

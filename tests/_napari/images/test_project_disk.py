@@ -188,18 +188,6 @@ def test_the_classifier_of_the_words_stays_with_the_project(project, tmp_path):
         _ = again.project.vocabulary(project, None)
 
 
-def test_another_threshold_leaves_the_users_file_of_words_in_the_project(project):
-    (project / "words.yaml").write_text("labels:\n- car\n- dog\n")
-    image = ProjectImage(name="cell-1.png", image="images/cell-1.png")
-    write_project(Project(labels="words.yaml", images=(image,)), project / "own.yaml")
-    disk = ProjectDisk(OpenProject.read(project / "own.yaml"))
-    words = replace(disk.project.vocabulary, threshold=0.2)
-    assert disk.set_words(words, disk.project.settings).words
-    again = OpenProject.read(project / "own.yaml")
-    assert again.project.labels == "words.yaml"
-    assert again.vocabulary == words
-
-
 @pytest.mark.parametrize(
     ("change", "labels", "threshold"),
     [

@@ -55,7 +55,7 @@ def panel(qtbot, monkeypatch, messages):
             chosen.image.choose(image)
         monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
         control.ask()
-        qtbot.waitUntil(lambda: not control.reading.busy, timeout=20_000)
+        qtbot.waitUntil(lambda: not control.reading.busy)
         return chosen.regions.layer
 
     yield SimpleNamespace(viewer=viewer, input=chosen, press=press, control=control)
@@ -117,7 +117,7 @@ def test_regions_are_not_chosen_for_an_image_that_was_chosen_meanwhile(
     panel.control.open_file(save(tmp_path / "a.json"))
     panel.viewer.add_image(np.zeros((30, 30)), name="other")
     mine = panel.viewer.add_labels(np.eye(30, dtype=int), name="mine")
-    qtbot.waitUntil(lambda: not panel.control.reading.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.control.reading.busy)
     assert panel.viewer.layers[-1].name == "a"
     assert panel.input.image.layer.name == "other"
     assert panel.input.regions.layer is mine

@@ -209,7 +209,7 @@ def test_results_belong_to_their_plane_and_come_back_with_it(opened, run_to_end,
 
     def turn(plane, title):
         viewer.dims.set_point(0, plane)
-        qtbot.waitUntil(lambda: foot.button.text() == title, timeout=20_000)
+        qtbot.waitUntil(lambda: foot.button.text() == title)
 
     turn(1, "Suggest words for 1 region")
     run_to_end(widget)
@@ -225,9 +225,9 @@ def test_results_belong_to_their_plane_and_come_back_with_it(opened, run_to_end,
     turn(1, "Review 1 suggestion")
     assert session.results is first
     widget.input.scope.planes.setCurrentIndex(1)
-    qtbot.waitUntil(lambda: widget.input.line.text() == "3 regions on all planes", timeout=20_000)
+    qtbot.waitUntil(lambda: widget.input.line.text() == "3 regions on all planes")
     widget.input.scope.planes.setCurrentIndex(2)
-    qtbot.waitUntil(lambda: widget.input.line.text() == "4 regions on all planes", timeout=20_000)
+    qtbot.waitUntil(lambda: widget.input.line.text() == "4 regions on all planes")
 
 
 # -- units --------------------------------------------------------------------------------------

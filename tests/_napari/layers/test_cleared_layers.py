@@ -1,12 +1,5 @@
 """Layers that are removed at once, and others in their place: nothing is left to be drawn."""
 
-import gc
-import weakref
-
-import numpy as np
-
-from napari_maskinversion._napari.layers import placing
-
 from ..review.reviewing import switch_on
 
 
@@ -40,18 +33,3 @@ def test_after_each_clear_nothing_of_the_panel_is_left_to_draw(
     assert seen[0][:2] == (0, 0)
     assert not any(visible for name, visible in seen[0][2] if name == "Mesh")
     assert seen[1:] == seen[:-1]
-
-
-def test_pixels_go_with_their_layers_without_a_search_for_garbage(window, monkeypatch):
-    """Each search is a pause of half a second; without one cycles keep what is removed."""
-    viewer, whole, collect = window, [], gc.collect
-    levels = (np.zeros((side, side), np.float32) for side in (256, 128))
-    image = viewer.add_image(list(levels), contrast_limits=(0, 1))
-    labels = viewer.add_labels(np.zeros((256, 256), np.uint16))
-    viewer.screenshot(canvas_only=True, flash=False)
-    monkeypatch.setattr(gc, "collect", lambda: (whole.append(not gc.get_freeze_count()), collect()))
-    held = [weakref.ref(array) for array in (*image.data, labels.data)]
-    placing.remove_layers(viewer, [image, labels])
-    assert {one() is None for one in held} == {True}
-    assert not any(whole)
-    assert not any(whole)

@@ -14,9 +14,7 @@ from napari_maskinversion._napari.layers.layers import count_regions
 from napari_maskinversion._napari.layers.pictures import copy_picture
 from napari_maskinversion._napari.layers.results_on_canvas import bring_into_view
 from napari_maskinversion._napari.layers.tasks import RunInput, copy_regions
-from napari_maskinversion.base.affine import Affine2D
 from napari_maskinversion.base.errors import EmptyMaskError, InputError
-from napari_maskinversion.regions.drawn_shapes import Shape, rasterise
 
 SHAPE = (40, 60)
 # A failing placement says enough; looking for a simpler one takes minutes.
@@ -103,18 +101,6 @@ def test_no_label_is_lost_on_an_image_of_coarser_pixels():
         assert region.bbox[1] <= 10 * x / 8 <= region.bbox[3]
 
 
-def test_a_freehand_path_of_many_pieces_is_the_union_of_its_pieces():
-    angle = np.linspace(0, 6, 300)
-    path = 500 + 450 * np.column_stack([np.sin(angle), np.cos(angle)])
-    one = Affine2D(np.eye(2), np.zeros(2))
-    (region,) = rasterise((Shape(id=0, kind="path", vertices=path, width=6),), one, (1000, 1000))
-    rows, columns = np.mgrid[:1000, :1000]
-    radius = np.hypot(rows - 500, columns - 500)
-    assert 0.9 < region.area / (6 * 450 * 6) < 1.1
-    y0, x0, y1, x1 = region.bbox
-    assert not region.mask[np.abs(radius - 450)[y0:y1, x0:x1] > 4].any()
-
-
 def test_labels_on_the_same_pixels_are_taken_as_they_are():
     viewer = ViewerModel()
     place = {"scale": (0.3, 0.7), "translate": (11, -4), "rotate": 33}
@@ -190,19 +176,6 @@ def test_each_kind_of_shape_covers_its_pixels_and_overlaps_are_kept():
     assert path[20, 49:52].all()
     assert not path[20, 30]
     assert (rectangle & ellipse & triangle).any()
-
-
-def test_a_rotated_ellipse_is_a_rotated_ellipse():
-    viewer = ViewerModel()
-    image = viewer.add_image(np.random.rand(100, 100))
-    angle, half = np.deg2rad(30), np.array([(-30, -10), (-30, 10), (30, 10), (30, -10)])
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    layer = viewer.add_shapes([half @ turn.T + 50], shape_type="ellipse")
-    y, x = np.mgrid[:100, :100] - 50.0
-    along, across = np.cos(angle) * y + np.sin(angle) * x, -np.sin(angle) * y + np.cos(angle) * x
-    expected = (along / 30) ** 2 + (across / 10) ** 2 <= 1
-    mask = regions_of(viewer, image, layer).full_mask(0)
-    assert (mask ^ expected).sum() < 0.03 * expected.sum()
 
 
 def test_shapes_are_clipped_to_the_image_and_refused_by_row_outside_it():

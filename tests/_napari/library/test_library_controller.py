@@ -33,7 +33,7 @@ def choose(monkeypatch, tmp_path):
 
 def press_add(qtbot, panel):
     qtbot.mouseClick(panel.library.part.add, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not panel.library.adding.busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not panel.library.adding.busy)
 
 
 def test_a_library_is_made_shown_by_name_and_chosen_again_next_time(
@@ -74,12 +74,12 @@ def test_regions_are_added_with_thumbnails_and_later_decisions_follow(
     assert set(rows["decision"]) == {"undecided"}
     seen = panel.session.library_changes
     panel._begin_review()
-    qtbot.waitUntil(lambda: panel.session.reviewed is not None, timeout=10_000)
+    qtbot.waitUntil(lambda: panel.session.reviewed is not None)
     word = panel.review.state.suggestion(panel.review.state.row)
     region = panel.review.state.results.regions[panel.review.state.row].id
     panel.review.act("accept")
     panel.review.act("reject")
-    qtbot.waitUntil(lambda: panel.session.library_changes > seen, timeout=10_000)
+    qtbot.waitUntil(lambda: panel.session.library_changes > seen)
     rows = library.rows(decision=("accepted", "rejected")).set_index("region")
     assert rows["decision"].tolist().count("rejected") == 1
     assert (rows.loc[region, "decision"], rows.loc[region, "label"]) == ("accepted", word)
@@ -88,7 +88,7 @@ def test_regions_are_added_with_thumbnails_and_later_decisions_follow(
     assert library.info()["decisions"] == {"accepted": 1, "rejected": 1, "undecided": 48}
     panel.review.act("accept")
     panel.viewer.layers.clear()  # before the pause is over
-    qtbot.waitUntil(lambda: library.info()["decisions"]["accepted"] == 2, timeout=10_000)
+    qtbot.waitUntil(lambda: library.info()["decisions"]["accepted"] == 2)
 
 
 def test_the_sample_library_is_made_at_first_use_and_chosen(widget, qtbot, monkeypatch, messages):
@@ -96,7 +96,7 @@ def test_the_sample_library_is_made_at_first_use_and_chosen(widget, qtbot, monke
     monkeypatch.setattr(sample, "_SETTINGS", {"inversion.steps": 1, "resolution": 64})
     widget.library.open_sample()
     assert not widget.library.part.progress.isHidden()
-    qtbot.waitUntil(lambda: not widget.library.adding.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not widget.library.adding.busy)
     assert "The sample library" in messages[-1]
     library = widget.session.library
     assert library.folder == cache_folder() / sample.FOLDER
@@ -107,7 +107,7 @@ def test_the_sample_library_is_made_at_first_use_and_chosen(widget, qtbot, monke
     run = job.run_job
     monkeypatch.setattr(job, "run_job", lambda *args: computed.append(args) or run(*args))
     widget.library.open_sample()
-    qtbot.waitUntil(lambda: not widget.library.adding.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not widget.library.adding.busy)
     assert not computed
     assert widget.session.library.info()["images"] == 2
     # Installed in another place, the scenes are found there.
@@ -115,6 +115,6 @@ def test_the_sample_library_is_made_at_first_use_and_chosen(widget, qtbot, monke
         database.execute("UPDATE images SET path = '/gone/' || name")
         database.commit()
     widget.library.open_sample()
-    qtbot.waitUntil(lambda: not widget.library.adding.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not widget.library.adding.busy)
     assert library.info()["images"] == 2
     assert all(Path(image).exists() for image in library.rows()["image"])

@@ -40,7 +40,7 @@ class Page:
         field.clear()
         self.qtbot.keyClicks(field, str(name))
         self.qtbot.keyClick(field, ENTER)
-        self.qtbot.waitUntil(lambda: not self.own.worker.busy, timeout=60_000)
+        self.qtbot.waitUntil(lambda: not self.own.worker.busy)
 
     @property
     def problem(self):
@@ -70,7 +70,7 @@ def folder(tmp_path):
 def test_a_folder_of_rebuild_demo_is_chosen_once_it_is_read(page, folder, monkeypatch):
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(folder))
     page.qtbot.mouseClick(page.part.own.folder, LEFT)
-    page.qtbot.waitUntil(lambda: page.session.settings.model == str(folder), timeout=60_000)
+    page.qtbot.waitUntil(lambda: page.session.settings.model == str(folder))
     assert page.part.model.currentText() == "cells-model  [your own]"
     assert page.store.has(str(folder), "auto")
     check_on_disk(page.session.settings.model)
@@ -83,7 +83,7 @@ def test_a_checkpoint_file_is_asked_for_its_architecture(page, checkpoint):
     assert page.session.settings.model == "demo"
     page.part.own.architecture.setCurrentText(TINY)
     page.part.own.architecture.activated.emit(1)
-    page.qtbot.waitUntil(lambda: page.session.settings.model == str(checkpoint), timeout=60_000)
+    page.qtbot.waitUntil(lambda: page.session.settings.model == str(checkpoint))
     assert page.session.settings.architecture == TINY
     assert page.store.get(str(checkpoint), "auto").spec.architecture == TINY
     page.part.model.setCurrentIndex(0)  # back to the demo, which has no architecture to choose
@@ -114,8 +114,6 @@ def test_any_tag_of_open_clip_can_be_typed_and_fetched(page):
         ("ViT-B-32/openia", "no folder or file of that name. Did you mean"),
         ("{}/none", "There is no folder or file"),
         ("{}", "is not a model folder"),
-        ("{}/notes.safetensors", "There is no folder or file"),
-        ("~nosuchuser/mine.pt", "There is no folder or file"),
         ("{}/text.pt", "text.pt"),
     ],
 )

@@ -53,24 +53,22 @@ def test_regions_become_a_layer_on_the_image_wherever_they_are_dropped(
     words = small.vocabulary.text
     onto = words.viewport() if place == "words" else small.foot.status
     assert drop(onto, tmp_path / name)
-    qtbot.waitUntil(lambda: small.session.regions is not None, timeout=20_000)
-    qtbot.waitUntil(lambda: not small.from_file.reading.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: small.session.regions is not None)
+    qtbot.waitUntil(lambda: not small.from_file.reading.busy)
     assert len(small._viewer.layers) == 2
     assert np.count_nonzero(small.session.regions.data) == RING.area
     assert words.toPlainText() == "cat\ndog"
 
 
-def test_results_are_opened_again(widget, slow, run_to_end, export, tmp_path, qtbot):
-    slow.free = True
-    run_to_end(widget)
-    export(widget, tmp_path, "npz")
+def test_results_are_opened_again(ran, export, tmp_path, qtbot):
+    export(ran, tmp_path, "npz")
     (path,) = tmp_path.glob("*.npz")
-    widget._viewer.layers.remove("cells")
-    widget.session.forget_results()
-    assert drop(widget, path)
-    qtbot.waitUntil(lambda: widget.results.model.rowCount() == 50, timeout=20_000)
-    assert widget.session.record.reopened
-    assert "Opened 50 regions" in widget.foot.status.text()
+    ran._viewer.layers.remove("cells")
+    ran.session.forget_results()
+    assert drop(ran, path)
+    qtbot.waitUntil(lambda: ran.results.model.rowCount() == 50)
+    assert ran.session.record.reopened
+    assert "Opened 50 regions" in ran.foot.status.text()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,7 @@ def test_what_cannot_be_opened_is_refused_in_the_status_line(small, tmp_path, qt
         (tmp_path / name).write_text("{}")
     (tmp_path / "folder").mkdir()
     assert drop(small, *(one if isinstance(one, QUrl) else tmp_path / one for one in files))
-    qtbot.waitUntil(lambda: says in small.foot.status.text(), timeout=20_000)
+    qtbot.waitUntil(lambda: says in small.foot.status.text())
     assert small.session.notice.severity == "error"
     assert len(small._viewer.layers) == 1
 
@@ -103,7 +101,7 @@ def test_many_images_are_opened_on_their_tab(small, tmp_path, qtbot, what):
         write_project(Project(images=images), tmp_path / what)
     files = {"folder": [tmp_path], "images": [tmp_path / one.name for one in images]}
     assert drop(small, *files.get(what, [tmp_path / what]))
-    qtbot.waitUntil(lambda: small.images.shown is not None, timeout=60_000)
+    qtbot.waitUntil(lambda: small.images.shown is not None)
     assert small.session.project.names == ("one.png", "two.png")
     assert small.session.tab == "images"
 

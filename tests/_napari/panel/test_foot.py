@@ -199,7 +199,7 @@ def test_a_refusal_stands_whole_until_it_is_answered(foot, session, qtbot):
     foot.show_estimate("about 3 s")  # an estimate that comes late does not hide it
     assert foot.status.text() == reason
     status = foot.status
-    qtbot.waitUntil(lambda: status.height() >= status.heightForWidth(status.width()), timeout=3000)
+    qtbot.waitUntil(lambda: status.height() >= status.heightForWidth(status.width()))
     with qtbot.waitSignal(foot.asked) as asked:
         qtbot.mouseClick(foot.help, LEFT)
     assert asked.args == ["model"]

@@ -17,7 +17,7 @@ def bring(qtbot, widget):
     widget._viewer.show()
     window = widget._viewer.window._qt_window
     window.activateWindow()
-    qtbot.waitUntil(window.isActiveWindow, timeout=20_000)
+    qtbot.waitUntil(window.isActiveWindow)
 
 
 def press(key, modifier=Qt.KeyboardModifier.NoModifier):
@@ -32,15 +32,15 @@ def test_words_are_typed_after_the_one_button_and_its_key_goes_on(window, qtbot,
     assert widget.foot.button.text() == "Choose words"
     widget.input.image.setFocus()
     press("Return", CTRL)
-    qtbot.waitUntil(widget.vocabulary.text.hasFocus, timeout=20_000)
+    qtbot.waitUntil(widget.vocabulary.text.hasFocus)
     for key in ("C", "A", "T", "Return", "D", "O", "G"):
         press(key)
     assert widget.vocabulary.text.toPlainText() == "cat\ndog"
     press("Return", CTRL)
-    qtbot.waitUntil(lambda: widget.session.run.running, timeout=20_000)
+    qtbot.waitUntil(lambda: widget.session.run.running)
     slow.free = True
     slow.go.release(1000)
-    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy)
     assert widget.session.results.regions[0].ranking is not None
 
 
@@ -88,39 +88,35 @@ def reaches(one, reached):
     return any(one is other or one.isAncestorOf(other) for other in reached)
 
 
-def test_tab_reaches_every_control_of_every_tab_from_head_to_foot(
-    window, qtbot, widget, slow, run_to_end, photo
-):
-    slow.free = True
-    run_to_end(widget)
-    switch_on(qtbot, widget)
-    widget.review.part.more.click()
-    widget.session.ask("open images", [photo])
-    qtbot.waitUntil(lambda: widget.images.shown is not None, timeout=60_000)
-    widget.input.image.choose(widget._viewer.layers["photo"])
-    bring(qtbot, widget)
+def test_tab_reaches_every_control_of_every_tab_from_head_to_foot(window, qtbot, ran, photo):
+    switch_on(qtbot, ran)
+    ran.review.part.more.click()
+    ran.session.ask("open images", [photo])
+    qtbot.waitUntil(lambda: ran.images.shown is not None)
+    ran.input.image.choose(ran._viewer.layers["photo"])
+    bring(qtbot, ran)
     sections = [
-        widget.why.section,
-        widget.compare.section,
-        widget.finder.section,
-        widget.captions.section,
+        ran.why.section,
+        ran.compare.section,
+        ran.finder.section,
+        ran.captions.section,
     ]
     for name, opened in [
         *((name, None) for name in TABS),
-        *(("explore", section) for section in (*sections, widget.imagine.section)),
+        *(("explore", section) for section in (*sections, ran.imagine.section)),
     ]:
-        area = widget.tabs.show_tab(name)
+        area = ran.tabs.show_tab(name)
         if opened is not None:
             opened.expand(animate=False)
 
         def check(name=name, area=area, opened=opened):
-            reached, ends = tabbed(widget.input.image), (area, widget.foot)
-            for part in (widget.controller.part, area.widget(), widget.foot):
+            reached, ends = tabbed(ran.input.image), (area, ran.foot)
+            for part in (ran.controller.part, area.widget(), ran.foot):
                 assert missed(part, reached) == [], (name, opened and opened.title)
             places = [part for one in reached for part in ends if part.isAncestorOf(one)]
             assert places == sorted(places, key=ends.index), name
 
-        qtbot.waitUntil(check, timeout=20_000)  # what a worker tells may show a control meanwhile
+        qtbot.waitUntil(check)  # what a worker tells may show a control meanwhile
 
 
 def test_tab_reaches_every_setting_and_every_control_of_sam(window, qtbot, widget):
@@ -129,12 +125,12 @@ def test_tab_reaches_every_setting_and_every_control_of_sam(window, qtbot, widge
     for row in range(settings.list.count()):
         title = settings.list.item(row).text()
         settings.bring(title)
-        qtbot.waitUntil(settings.isActiveWindow, timeout=20_000)
+        qtbot.waitUntil(settings.isActiveWindow)
         page = settings.pages.currentWidget()
         assert missed(page.widget(), tabbed(settings.list)) == [], title
     settings.close()
     dialog = widget.segment.dialog
     dialog.bring()
-    qtbot.waitUntil(dialog.isActiveWindow, timeout=20_000)
+    qtbot.waitUntil(dialog.isActiveWindow)
     first = next(one for one in controls(dialog) if one.isEnabled())
     assert missed(dialog, tabbed(first)) == []

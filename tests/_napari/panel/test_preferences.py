@@ -38,7 +38,7 @@ def pages(widget, qtbot):
     """The pages of the display and of files on disk; the latter is in view."""
     widget.controller.settings.bring("Storage")
     made = widget.controller.pages
-    qtbot.waitUntil(lambda: made.usage is not None, timeout=20000)
+    qtbot.waitUntil(lambda: made.usage is not None)
     return made
 
 
@@ -56,20 +56,16 @@ def type_folder(qtbot, pages, text):
 # -- preferences --------------------------------------------------------------------------------
 
 
-def test_what_is_chosen_takes_effect_at_once_and_is_kept(
-    widget, pages, qtbot, monkeypatch, tmp_path, slow, run_to_end
-):
-    slow.free = True
-    run_to_end(widget)
-    before = widget.canvas.heatmap.layer.colormap
+def test_what_is_chosen_takes_effect_at_once_and_is_kept(ran, pages, qtbot, monkeypatch, tmp_path):
+    before = ran.canvas.heatmap.layer.colormap
     assert not pages.cache_folder.isEnabled()
     assert "NAPARI_MASKINVERSION_CACHE" in pages.cache_folder.toolTip()
     monkeypatch.delenv("NAPARI_MASKINVERSION_CACHE")
-    widget.controller.settings.bring("Display")
-    widget.controller.settings.bring("Storage")  # whose folder no variable sets any more
+    ran.controller.settings.bring("Display")
+    ran.controller.settings.bring("Storage")  # whose folder no variable sets any more
     choose(pages, "heatmap", "magma")
     assert load() == Preferences(heatmap="magma")
-    after = widget.canvas.heatmap.layer.colormap
+    after = ran.canvas.heatmap.layer.colormap
     assert not np.allclose(after.map([0.9]), before.map([0.9]))
     assert after.map([0.0])[0, 3] == 0  # it still fades out
     type_folder(qtbot, pages, "not/a/full/path")
@@ -83,17 +79,17 @@ def test_what_is_chosen_takes_effect_at_once_and_is_kept(
 def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow, messages):
     widget.store._key = ("demo", "cpu")
     widget.start()
-    qtbot.waitUntil(lambda: bool(slow.reached), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(slow.reached))
     qtbot.mouseClick(pages.unload, LEFT)
     assert "Wait until the run is over" in messages[-1]
     assert widget.store.has("demo", "cpu")
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy)
     qtbot.mouseClick(pages.unload, LEFT)
     assert "unloaded" in messages[-1]
     # At once, or when other work that uses models has ended.
-    qtbot.waitUntil(lambda: not widget.store.has("demo", "cpu"), timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.store.has("demo", "cpu"))
 
 
 def test_the_panel_starts_as_preferred(another, widget):
@@ -116,7 +112,7 @@ def test_labels_are_coloured_as_preferred(widget, slow, run_to_end, qtbot):
     slow.free = True
     run_to_end(widget)
     qtbot.mouseClick(widget.review.part.switch, LEFT)
-    qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20000)
+    qtbot.waitUntil(lambda: widget.review.state is not None)
     assert set(widget.review.state.colors().values()).isdisjoint(SAFE_COLORS)
     save(Preferences(palette=preferences.SAFE))
     assert set(widget.review.state.colors().values()) <= set(SAFE_COLORS)
@@ -185,12 +181,6 @@ def test_napari_s_page_wins_when_the_panel_starts(another, widget, page):
     assert not made.session.live
 
 
-def test_a_value_the_page_cannot_mean_yet_is_ignored(widget, page, tmp_path):
-    page().cache_folder = str(tmp_path)
-    page().cache_folder = "half/typed"
-    assert load().cache_folder == str(tmp_path)
-
-
 def test_a_model_that_does_not_exist_is_not_chosen_and_the_panel_says_so(
     another, widget, messages, without_page
 ):
@@ -231,7 +221,7 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     foreign.write_text("mine")
     widget.controller.settings.bring("Storage")
     dialog = widget.controller.pages
-    qtbot.waitUntil(lambda: dialog.usage is not None, timeout=20000)
+    qtbot.waitUntil(lambda: dialog.usage is not None)
     assert "2.0 MB" in dialog.sizes.text()
     assert str(own_cache_folder) in dialog.sizes.text()
     asked = []
@@ -248,8 +238,8 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     assert dialog.clear.isEnabled()  # nothing is under way
     assert speed.exists()
     qtbot.mouseClick(dialog.clear, LEFT)
-    qtbot.waitUntil(lambda: not speed.exists(), timeout=20000)
-    qtbot.waitUntil(lambda: not any(dialog.usage.sizes.values()), timeout=20000)
+    qtbot.waitUntil(lambda: not speed.exists())
+    qtbot.waitUntil(lambda: not any(dialog.usage.sizes.values()))
     assert foreign.exists()
     widget.controller.settings.close()
 
@@ -275,14 +265,14 @@ def arrange(widget, qtbot):
 
 def test_no_text_about_the_storage_is_cut(widget, pages, qtbot):
     widget.controller.settings.bring("Storage")
-    qtbot.waitUntil(lambda: pages.usage is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: pages.usage is not None)
     dialog = widget.controller.settings
     dialog.resize(dialog.minimumSizeHint())
     notes = [note for note in pages.findChildren(QLabel) if note.isVisibleTo(dialog)]
     assert pages.sizes in notes
     for note in notes:
         wanted = note.heightForWidth(note.width()) if note.wordWrap() else note.sizeHint().height()
-        qtbot.waitUntil(lambda n=note, w=wanted: n.height() >= w, timeout=3000)
+        qtbot.waitUntil(lambda n=note, w=wanted: n.height() >= w)
     area = dialog.pages.currentWidget()  # scrolls downwards only
     assert area.widget().width() <= area.viewport().width()
 
@@ -412,18 +402,6 @@ def test_groups_colours_threshold_and_classifier_come_back_too(another, widget, 
     assert again.vocabulary.vocabulary().full_labels[0].group == ""
 
 
-def test_labels_of_a_layer_take_the_place_of_remembered_ones_for_that_time(another, widget, scene):
-    widget.vocabulary.text.setPlainText("remembered")
-    widget.shut_down()
-    made = another()
-    assert made.vocabulary.text.toPlainText() == "remembered"
-    made._viewer.add_labels(scene[1], name="own words", metadata={"vocabulary": ["a", "b"]})
-    assert made.vocabulary.text.toPlainText() == "a\nb"
-    made.model.form.set_values({"inversion.alpha": 1})
-    made.shut_down()
-    assert panel_state.read_state()[0].labels == "remembered"
-
-
 def test_settings_of_an_older_file_that_are_no_settings_now_are_as_at_first():
     settings = {
         "inversion.steps": 25,
@@ -479,7 +457,7 @@ def test_forgetting_returns_to_the_first_start(another, widget, qtbot, monkeypat
     def written():  # while the panel is open
         return json.loads(panel_state.FILE.path.read_text())["settings"] == wanted
 
-    qtbot.waitUntil(written, timeout=20_000)
+    qtbot.waitUntil(written)
     monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes)
     qtbot.mouseClick(made.controller.pages.forget, LEFT)
     assert panel_state.read_state() == (panel_state.PanelState(), "")
@@ -492,13 +470,11 @@ def test_forgetting_returns_to_the_first_start(another, widget, qtbot, monkeypat
     assert made.tabs.shown == "label"
 
 
-def test_columns_are_dragged_and_arranged_by_key(widget, slow, run_to_end, qtbot):
-    slow.free = True
-    run_to_end(widget)
-    window = widget.window()
+def test_columns_are_dragged_and_arranged_by_key(ran, qtbot):
+    window = ran.window()
     window.show()
     qtbot.waitExposed(window)
-    table, header = widget.results.table, widget.results.table.horizontalHeader()
+    table, header = ran.results.table, ran.results.table.horizontalHeader()
     edge = header.sectionViewportPosition(2) + header.sectionSize(2) - 1
     place, before = header.viewport(), header.sectionSize(2)
     y = header.height() // 2
@@ -506,15 +482,15 @@ def test_columns_are_dragged_and_arranged_by_key(widget, slow, run_to_end, qtbot
     qtbot.mouseMove(place, QPoint(edge + 10, y))
     qtbot.mouseMove(place, QPoint(edge + 20, y))
     qtbot.mouseRelease(place, LEFT, pos=QPoint(edge + 20, y))
-    assert widget.results.columns.state.widths == {"probability": header.sectionSize(2)}
+    assert ran.results.columns.state.widths == {"probability": header.sectionSize(2)}
     assert header.sectionSize(2) > before
-    table.setCurrentIndex(widget.results.model.index(0, 3))
+    table.setCurrentIndex(ran.results.model.index(0, 3))
     alt, shift = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ShiftModifier
     qtbot.keyClick(table, Qt.Key.Key_Left, alt)
     assert header.visualIndex(3) == 2
     size = header.sectionSize(3)
     qtbot.keyClick(table, Qt.Key.Key_Right, alt | shift)
     assert header.sectionSize(3) == size + 8
-    assert widget.results.row == 0
-    widget.results.columns.reset()
-    assert widget.results.columns.state == panel_state.ColumnState()
+    assert ran.results.row == 0
+    ran.results.columns.reset()
+    assert ran.results.columns.state == panel_state.ColumnState()

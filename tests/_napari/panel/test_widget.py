@@ -125,18 +125,14 @@ def test_a_region_out_of_sight_that_the_user_selects_is_brought_into_view(
     assert camera.center[-2:] == pytest.approx(((y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2))
 
 
-def test_export_writes_what_the_table_shows(
-    qtbot, widget, slow, run_to_end, tmp_path, messages, monkeypatch
-):
-    slow.free = True
-    run_to_end(widget)
+def test_export_writes_what_the_table_shows(qtbot, ran, tmp_path, messages, monkeypatch):
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
-    widget.exports.ask_folder()
-    qtbot.waitUntil(lambda: not widget.exports.saving.busy, timeout=30_000)
+    ran.exports.ask_folder()
+    qtbot.waitUntil(lambda: not ran.exports.saving.busy)
     files = ("embeddings.npy", "embeddings.json", "regions.csv", "result.json")
     names = ", ".join(f"photo_{name}" for name in files)
     assert messages[-1] == f"Saved {names} in {tmp_path}"
-    shown, model = widget.results.results, widget.results.model
+    shown, model = ran.results.results, ran.results.model
     table = pd.read_csv(tmp_path / "photo_regions.csv")
     assert len(table) == model.rowCount() == 50
     for row in range(50):

@@ -41,7 +41,7 @@ def opened(viewer, qtbot):
 def made(qtbot, dock):
     panels = []
     dock.when_made(panels.append)
-    qtbot.waitUntil(lambda: bool(panels), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(panels))
     return panels[0]
 
 
@@ -93,7 +93,7 @@ def test_the_panel_is_shown_before_the_pages_that_are_not_in_view_one_a_step(ope
 
 def test_a_tab_that_is_opened_meanwhile_is_filled_at_once(opened, qtbot):
     dock = opened()
-    qtbot.waitUntil(lambda: dock.layout().count() == 2, timeout=20_000)
+    qtbot.waitUntil(lambda: dock.layout().count() == 2)
     dock._timer.stop()
     panel = dock._panel
     assert not panel.tabs.isAncestorOf(panel.images.part)
@@ -109,11 +109,11 @@ def test_files_dropped_before_all_is_there_are_opened(opened, qtbot, tmp_path, p
     dock = opened()
     onto = dock
     if place == "the words":
-        qtbot.waitUntil(lambda: dock.layout().count() == 2, timeout=20_000)
+        qtbot.waitUntil(lambda: dock.layout().count() == 2)
         onto = dock._panel.vocabulary.text.viewport()
     assert drop(onto, folder)
     panel = made(qtbot, dock)
-    qtbot.waitUntil(lambda: "no images" in panel.foot.status.text(), timeout=20_000)
+    qtbot.waitUntil(lambda: "no images" in panel.foot.status.text())
     assert panel.vocabulary.text.toPlainText() == ""
 
 
@@ -128,9 +128,7 @@ def test_a_menu_entry_asked_for_meanwhile_is_followed_afterwards(opened, qtbot, 
 def test_closed_while_it_loads_nothing_is_left_running(opened, qtbot, viewer):
     dock = opened()
     viewer.window.remove_dock_widget(dock)
-    qtbot.waitUntil(
-        lambda: all(t.name != "imports of the panel" for t in threading.enumerate()), timeout=20_000
-    )
+    qtbot.waitUntil(lambda: all(t.name != "imports of the panel" for t in threading.enumerate()))
     qtbot.wait(100)
     assert not dock.findChildren(panel_module.MaskInversionWidget)
 
@@ -138,7 +136,7 @@ def test_closed_while_it_loads_nothing_is_left_running(opened, qtbot, viewer):
 def test_closed_between_two_parts_the_panel_lets_go_of_the_viewer(opened, qtbot, viewer):
     callbacks = len(viewer.layers.events.inserted.callbacks)
     dock = opened()
-    qtbot.waitUntil(lambda: hasattr(dock._panel, "session"), timeout=20_000)
+    qtbot.waitUntil(lambda: hasattr(dock._panel, "session"))
     viewer.window.remove_dock_widget(dock)
     assert len(viewer.layers.events.inserted.callbacks) == callbacks
     panel = dock.panel()
@@ -168,7 +166,7 @@ def test_a_panel_that_cannot_be_made_says_why_and_is_not_tried_again(opened, qtb
     monkeypatch.setattr(panel_module, "InputWidget", broken)
     with qtbot.capture_exceptions() as errors:
         dock = opened()
-        qtbot.waitUntil(lambda: bool(tries), timeout=20_000)
+        qtbot.waitUntil(lambda: bool(tries))
         qtbot.wait(100)
     assert [str(error[1]) for error in errors] == ["no such part"]
     assert tries == [1]

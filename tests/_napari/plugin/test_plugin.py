@@ -123,6 +123,7 @@ from napari.components import ViewerModel
 from napari_maskinversion._napari.workers import warming
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 
+assert not {"pandas", "pyarrow"} & set(sys.modules)
 threads, done = [], []
 warm_up = warming.warm_up
 warming.warm_up = lambda: (threads.append(threading.current_thread()), warm_up())

@@ -1,7 +1,6 @@
 """Export in other programs' formats from the panel, and results opened again."""
 
 import json
-import threading
 from dataclasses import replace
 
 import geopandas
@@ -14,35 +13,26 @@ from pycocotools.coco import COCO
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
-from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import FORMATS
 from tests.base.test_units import UTM, geotiff
 
 
-@pytest.fixture
-def ran(widget, slow, run_to_end):
-    """The panel after a run of 50 regions."""
-    slow.free = True
-    run_to_end(widget)
-    return widget
-
-
 def save(qtbot, widget, name, folder):
     entry = FORMATS[name]
     widget.exports.save((entry, folder / entry.file))
-    qtbot.waitUntil(lambda: not widget.exports.saving.busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not widget.exports.saving.busy)
     return folder / entry.file
 
 
 def reopen(qtbot, widget, path):
     widget.exports.open_file(path)
-    qtbot.waitUntil(lambda: not widget.exports.opening.busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not widget.exports.opening.busy)
 
 
 def switch_review(qtbot, widget):
     qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: widget.review.state is not None)
 
 
 def entries(menu):
@@ -68,19 +58,20 @@ def test_every_format_is_in_the_menu_and_asks_before_it_replaces(
     assert not ran.exports.saving.busy  # nothing is being written either
     assert (tmp_path / "coco.json").read_text() == "mine"
     actions["COCO (.json)..."].trigger()
-    qtbot.waitUntil(lambda: not ran.exports.saving.busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not ran.exports.saving.busy)
     assert "Saved coco.json in" in messages[-1]
     coco = COCO(tmp_path / "coco.json")
     for record in coco.loadAnns(coco.getAnnIds()):
         np.testing.assert_array_equal(coco.annToMask(record), scene[1] == record["region"])
 
-    # Masks are those of the run, whatever became of the layer.
-    drawn = scene[1].copy()
-    ran._viewer.layers["cells"].data[:] = 0
-    np.testing.assert_array_equal(tifffile.imread(save(qtbot, ran, "masks", tmp_path)), drawn)
     # A place that cannot be written is said.
     save(qtbot, ran, "parquet", tmp_path / "nowhere")
     assert "Could not export: " in messages[-1]
+    # Masks are those of the run, whatever became of the layer.
+    qtbot.waitUntil(lambda: not (ran.changes._touched or ran.session.comparing))
+    drawn = scene[1].copy()
+    ran._viewer.layers["cells"].data[:] = 0
+    np.testing.assert_array_equal(tifffile.imread(save(qtbot, ran, "masks", tmp_path)), drawn)
 
 
 def test_formats_of_maps_are_saved_and_without_their_packages_refused(
@@ -151,7 +142,7 @@ def test_the_place_on_earth_of_a_geotiff_reaches_every_file(
     panel.model.form.set_values({"inversion.steps": 1})
     if live:
         panel.live.part.switch.setChecked(True)
-        qtbot.waitUntil(lambda: panel.session.results is not None, timeout=60_000)
+        qtbot.waitUntil(lambda: panel.session.results is not None)
     else:
         run_to_end(panel)
     page = json.loads(save(qtbot, panel, "geojson", tmp_path).read_text("utf-8"))
@@ -164,27 +155,6 @@ def test_the_place_on_earth_of_a_geotiff_reaches_every_file(
     assert (table["world_x"][0], table["world_y"][0]) == (500_006.0, 4_199_998.5)
     record = json.loads(save(qtbot, panel, "json", tmp_path).read_text("utf-8"))
     assert record["regions"][0]["world_xy"] == [500_006.0, 4_199_998.5]
-
-
-def test_every_export_is_told_although_others_follow(qtbot, ran, tmp_path, messages):
-    go = threading.Event()
-
-    def fill_the_disk(*_):
-        assert go.wait(10)
-        raise InputError("slow.csv could not be written (No space left on device).")
-
-    messages.clear()
-    slow = replace(FORMATS["csv"], write=fill_the_disk)
-    ran.exports.save((slow, tmp_path / "slow.csv"))
-    for name in ("json", "csv"):
-        ran.exports.save((FORMATS[name], tmp_path / FORMATS[name].file))
-    go.set()
-    qtbot.waitUntil(lambda: not ran.exports.saving.busy, timeout=30_000)
-    assert "Could not export: slow.csv could not be written (No space" in messages[0]
-    assert [text.split(" in ")[0] for text in messages[1:]] == [
-        "Saved result.json",
-        "Saved regions.csv",
-    ]
 
 
 def test_results_of_another_image_are_said_or_refused(qtbot, ran, tmp_path, scene, messages):
@@ -242,18 +212,18 @@ def test_the_layers_features_follow_runs_and_decisions_where_that_is_switched_on
     qtbot.wait(600)
     assert list(layer.features) == ["index", "decision"]  # it is off at first
     ran.exports.features.click()
-    qtbot.waitUntil(lambda: "roi_id" in layer.features, timeout=20_000)
+    qtbot.waitUntil(lambda: "roi_id" in layer.features)
     suggestion = ran.session.results.regions[2].suggestion
     assert (column("label")[3], column("suggestion")[3]) == (3, suggestion)
     ran.review.act("pick 2")
     first = ran.session.results.regions[0]
     decided = {first.id: first.ranking.labels[1]}
-    qtbot.waitUntil(lambda: column("decision_2")[first.id] == decided[first.id], timeout=20_000)
+    qtbot.waitUntil(lambda: column("decision_2")[first.id] == decided[first.id])
     ran.review.act("undo")
-    qtbot.waitUntil(lambda: column("decision_2")[first.id] == "", timeout=20_000)
+    qtbot.waitUntil(lambda: column("decision_2")[first.id] == "")
     layer.paint((150, 190), 77)
     run_to_end(ran)
-    qtbot.waitUntil(lambda: column("label").get(77) == 77, timeout=20_000)
+    qtbot.waitUntil(lambda: column("label").get(77) == 77)
     layer.undo()  # the layer's own undo is about its pixels
     assert (column("decision")[1], column("decision")[2]) == ("mine", "mine too")
     ran.exports.features.click()

@@ -13,7 +13,7 @@ from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations.reading import read_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
-from tests._napari.explore.test_why_widget import answered, choose, heat, opened, press, wait  # noqa: F401
+from tests._napari.explore.test_why_widget import choose, heat, opened, press, wait
 from tests.engine.tiny import tiny_clip
 
 from .test_export_controller import reopen, save
@@ -89,12 +89,7 @@ def run_input(widget):
     return prepare(widget._viewer, widget.session)
 
 
-def test_why_and_compare_work_where_image_and_model_are_here(
-    qtbot,
-    answered,  # noqa: F811
-    tmp_path,
-    messages,
-):
+def test_why_and_compare_work_where_image_and_model_are_here(qtbot, answered, tmp_path, messages):
     part = opened(qtbot, answered, 0)
     why, compare = answered.why, answered.compare
     choose(qtbot, part.mode, "the steps of the optimisation")
@@ -143,13 +138,7 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     ],
 )
 def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
-    qtbot,
-    answered,  # noqa: F811
-    tmp_path,
-    monkeypatch,
-    no_network,
-    model,
-    says,
+    qtbot, answered, tmp_path, monkeypatch, no_network, model, says
 ):
     bundle = open_archive(save(qtbot, answered, "npz", tmp_path))
     settings = bundle.results.info.settings.changed({"model": model})
@@ -167,10 +156,7 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
 
 
 def test_results_of_an_own_model_are_explained_by_the_file_that_is_chosen(
-    qtbot,
-    answered,  # noqa: F811
-    tmp_path,
-    monkeypatch,
+    qtbot, answered, tmp_path, monkeypatch
 ):
     bundle = open_archive(save(qtbot, answered, "npz", tmp_path))
     own = tmp_path / "mine" / "weights.safetensors"
@@ -215,7 +201,7 @@ def test_it_is_said_why_there_is_no_layer_of_the_regions(number, place, shape, r
     assert bool(said) == bool(reason)
 
 
-def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_path):  # noqa: F811
+def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_path):
     bundle = open_archive(save(qtbot, answered, "npz", tmp_path))
     save_archive(replace(bundle, masks={}), tmp_path / "r.npz")
     reopen(qtbot, answered, tmp_path / "r.npz")

@@ -86,22 +86,6 @@ def test_a_word_has_its_colour_and_none_of_these_has_none(table):
     assert cell(0, "probability", chip) is None
 
 
-def test_a_row_that_is_selected_shows_the_same_colour(table):
-    _, widget, cell = table
-    place = [column.name for column in widget.model.columns].index("suggestion")
-    widget.resize(400, 300)
-
-    def drawn():
-        box = widget.table.visualRect(widget.model.index(0, place))
-        image = widget.table.viewport().grab().toImage()
-        return image.pixelColor(box.left() + 8, box.center().y()).name()
-
-    own = cell(0, "suggestion", Qt.ItemDataRole.DecorationRole).name()
-    for row in (1, 0):
-        widget.table.selectRow(row)
-        assert drawn() == own
-
-
 def test_rows_of_changed_regions_are_grey_and_of_a_changed_image_all(table):
     session, _, cell = table
 

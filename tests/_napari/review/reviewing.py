@@ -12,7 +12,7 @@ from napari_maskinversion.results.results import Results
 
 def switch_on(qtbot, widget):
     qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: widget.review.state is not None)
 
 
 def canvas(widget):
@@ -60,14 +60,14 @@ def show(qtbot, widget, results, model="demo"):
     session.show(made.changed(fingerprint=None))  # the image may be another one
     if widget.review.keeper.state is None:
         switch_on(qtbot, widget)
-    qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: widget.review.state is not None)
 
 
 def settled(qtbot, widget):
-    qtbot.waitUntil(lambda: not widget.review.learning.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not widget.review.learning.busy)
 
 
 def kept(qtbot, widget):
     """Wait until what is known of earlier images is read, used, and written."""
     learning = widget.review.learning
-    qtbot.waitUntil(lambda: not (learning.keeping.busy or learning.busy), timeout=60_000)
+    qtbot.waitUntil(lambda: not (learning.keeping.busy or learning.busy))

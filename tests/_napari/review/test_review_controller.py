@@ -1,7 +1,5 @@
 """The review in a window: what is marked, what a key decides about, and when the review ends."""
 
-import threading
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +15,6 @@ from pycocotools.coco import COCO
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget, QFileDialog, QTableWidget
 
-from napari_maskinversion._napari.layers import overlays
 from napari_maskinversion._napari.layers.heatmap import DIMMED, OPACITY
 from napari_maskinversion._napari.review.decided_layer import DARK, LIGHT, seen_on
 from napari_maskinversion._napari.session import changed_rows, outdated, session_of
@@ -115,7 +112,7 @@ def test_decisions_of_an_earlier_day_count_before_the_review_is_opened(qtbot, op
     first.shut_down()
     second = opened()
     heatmap = second.canvas.heatmap.layer
-    qtbot.waitUntil(lambda: second.session.decided == 2, timeout=20_000)
+    qtbot.waitUntil(lambda: second.session.decided == 2)
     assert states(second) == {1: ("accepted", "dog"), 2: ("rejected", "")}
     assert second.tabs.tabText(1) == "Review 2/50"
     assert second.foot.button.text() == "Review 48 suggestions"
@@ -160,7 +157,7 @@ def test_a_review_hides_while_another_image_is_chosen(qtbot, reviewing):
     assert part.body.isHidden()
     press(qtbot, canvas(reviewing), "A")
     reviewing.input.image.choose(image)
-    qtbot.waitUntil(lambda: not part.body.isHidden(), timeout=20_000)
+    qtbot.waitUntil(lambda: not part.body.isHidden())
     assert states(reviewing) == {}
     press(qtbot, canvas(reviewing), "A")
     assert states(reviewing) == {1: ("accepted", "dog")}
@@ -191,7 +188,7 @@ def test_nothing_outdated_is_decided_or_exported(qtbot, reviewing, export, tmp_p
     export(reviewing, tmp_path, "csv")
     assert all("Looking whether" in message for message in messages[-2:])
     assert states(reviewing) == {}
-    qtbot.waitUntil(lambda: changed_rows(session) == {0, 1}, timeout=20_000)
+    qtbot.waitUntil(lambda: changed_rows(session) == {0, 1})
     assert (status(0), status(2)) == ("outdated", "doubtful")
     press(qtbot, canvas(reviewing), "A")
     assert "1 region has changed since these suggestions were made" in messages[-1]
@@ -206,20 +203,20 @@ def test_nothing_outdated_is_decided_or_exported(qtbot, reviewing, export, tmp_p
     (tmp_path / "regions.csv").unlink()
     reviewing.exports.accepted_only.setChecked(False)
     image.contrast_limits_range = image.contrast_limits = (0, 200)  # to see better
-    qtbot.waitUntil(lambda: session.image_changed, timeout=20_000)
+    qtbot.waitUntil(lambda: session.image_changed)
     assert "2 regions have changed" in outdated(session)
     marks.undo()
-    qtbot.waitUntil(lambda: outdated(session) == "", timeout=20_000)
+    qtbot.waitUntil(lambda: outdated(session) == "")
     assert changed_rows(session) == set(range(50))
     image.data = before[::-1].copy()
-    qtbot.waitUntil(lambda: session.pixels_changed, timeout=20_000)
+    qtbot.waitUntil(lambda: session.pixels_changed)
     press(qtbot, canvas(reviewing), "RU")
     assert "The image has changed" in messages[-1]
     assert states(reviewing) == {}  # taken back is what was decided before
     export(reviewing, tmp_path, "csv", "npz")
     assert list(tmp_path.glob("regions.csv")) == []
     image.data = before
-    qtbot.waitUntil(lambda: not session.pixels_changed, timeout=20_000)
+    qtbot.waitUntil(lambda: not session.pixels_changed)
     export(reviewing, tmp_path, "csv")
     assert list(tmp_path.glob("regions.csv"))
 
@@ -239,11 +236,11 @@ def test_keys_decide_wherever_the_focus_is_as_long_as_it_says_reviewing(
     assert part.switch.text() == "Review"  # there is nothing to review
     press(qtbot, main, "A")
     reviewing.input.regions.choose(viewer.layers["marks"])
-    qtbot.waitUntil(lambda: part.switch.text() == "Reviewing: Esc ends", timeout=20_000)
+    qtbot.waitUntil(lambda: part.switch.text() == "Reviewing: Esc ends")
     press(qtbot, main, "A")
     assert set(states(reviewing)) == {1, 2, 3, 4, 5}
     run_to_end(reviewing)  # Again
-    qtbot.waitUntil(lambda: reviewing.review.state is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: reviewing.review.state is not None)
     press(qtbot, main, "R")
     assert states(reviewing)[6] == ("rejected", "")
     dock = next(one for one in main.findChildren(QDockWidget) if one.isAncestorOf(part))
@@ -360,20 +357,6 @@ def test_the_crop_beside_the_suggestions_is_that_of_the_region(qtbot, reviewing,
     assert not part.body.isVisible()
 
 
-def test_the_crop_of_a_large_region_is_read_beside_the_window(qtbot, monkeypatch, reviewing):
-    readers, read = [], overlays.read_reduced
-    monkeypatch.setattr(overlays, "_QUICK", 0, raising=False)
-    monkeypatch.setattr(
-        overlays,
-        "read_reduced",
-        lambda *args: (readers.append(threading.current_thread()), read(*args))[1],
-    )
-    press(qtbot, canvas(reviewing), "A")
-    qtbot.waitUntil(lambda: reviewing.review.part.crop.crop is not None)
-    assert readers
-    assert threading.main_thread() not in readers
-
-
 def test_keys_decide_nothing_while_another_plane_is_in_view(
     qtbot, viewer, dock, slow, run_to_end, scene
 ):
@@ -455,11 +438,11 @@ def test_an_export_is_named_by_its_image_and_can_hold_accepted_regions_only(
     exports = reviewing.exports
     exports.accepted_only.setChecked(True)
     exports.ask(FORMATS["coco"])
-    qtbot.waitUntil(lambda: not exports.saving.busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not exports.saving.busy)
     assert "No region is accepted" in messages[-1]
     reviewing.review.act("pick 2")
     exports.ask(FORMATS["coco"])
-    qtbot.waitUntil(lambda: not exports.saving.busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not exports.saving.busy)
     assert offered == ["cells_coco.json"] * 2
     coco = COCO(tmp_path / "cells_coco.json")
     assert [one["region"] for one in coco.loadAnns(coco.getAnnIds())] == [1]

@@ -10,25 +10,21 @@ from napari_maskinversion.engine.invert.inverter import MaskInverter
 
 
 def stale(qtbot, widget, text):
-    qtbot.waitUntil(lambda: staleness(widget.session).text == text, timeout=20_000)
+    qtbot.waitUntil(lambda: staleness(widget.session).text == text)
 
 
-def test_painted_and_removed_regions_are_counted_and_undone_ones_are_not(
-    qtbot, widget, slow, run_to_end
-):
-    slow.free = True
-    run_to_end(widget)
-    assert not staleness(widget.session)
-    cells = widget._viewer.layers["cells"]
+def test_painted_and_removed_regions_are_counted_and_undone_ones_are_not(qtbot, ran):
+    assert not staleness(ran.session)
+    cells = ran._viewer.layers["cells"]
     cells.paint((100, 100), 77)
-    stale(qtbot, widget, "1 region changed: update")
+    stale(qtbot, ran, "1 region changed: update")
     cells.fill((5, 5), 0)  # a region goes
-    stale(qtbot, widget, "2 regions changed: update")
-    assert next_step(widget.session) is NextStep.UPDATE
+    stale(qtbot, ran, "2 regions changed: update")
+    assert next_step(ran.session) is NextStep.UPDATE
     cells.undo()
     cells.undo()
-    stale(qtbot, widget, "")
-    assert next_step(widget.session) is NextStep.REVIEW
+    stale(qtbot, ran, "")
+    assert next_step(ran.session) is NextStep.REVIEW
 
 
 def test_an_undo_of_a_stroke_counts_at_once(qtbot, widget, slow, run_to_end):
@@ -36,48 +32,40 @@ def test_an_undo_of_a_stroke_counts_at_once(qtbot, widget, slow, run_to_end):
     cells = widget._viewer.layers["cells"]
     cells.paint((100, 100), 77)
     run_to_end(widget)
-    qtbot.waitUntil(lambda: not widget.session.comparing, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.session.comparing)
     for change, text in ((cells.undo, "1 region changed: update"), (cells.redo, "")):
         change()
         assert outdated(widget.session)
         stale(qtbot, widget, text)
-        qtbot.waitUntil(lambda: not widget.session.comparing, timeout=20_000)
+        qtbot.waitUntil(lambda: not widget.session.comparing)
     cells.refresh()  # is no edit
     assert not outdated(widget.session)
 
 
-def test_other_pixels_and_only_these_put_the_image_out_of_date(qtbot, widget, slow, run_to_end):
-    slow.free = True
-    run_to_end(widget)
-    photo = widget._viewer.layers["photo"]
+def test_other_pixels_and_only_these_put_the_image_out_of_date(qtbot, ran):
+    photo = ran._viewer.layers["photo"]
     photo.refresh()  # napari says so often without cause
-    qtbot.waitUntil(lambda: not widget.changes._touched, timeout=20_000)
-    assert not staleness(widget.session)
+    qtbot.waitUntil(lambda: not ran.changes._touched)
+    assert not staleness(ran.session)
     photo.data = photo.data[::-1].copy()
-    stale(qtbot, widget, "image changed: update")
-    assert widget.foot.button.text() == "Update the suggestions"
+    stale(qtbot, ran, "image changed: update")
+    assert ran.foot.button.text() == "Update the suggestions"
     photo.data[:] = photo.data[::-1].copy()  # in place, as scripts do it
     photo.refresh()
-    stale(qtbot, widget, "")
+    stale(qtbot, ran, "")
 
 
-@pytest.mark.parametrize(
-    ("name", "place"), [("translate", (0.0, 2.0)), ("scale", (1.1, 1.1)), ("rotate", 3.0)]
-)
-def test_regions_that_are_moved_scaled_or_turned_have_changed(
-    qtbot, widget, slow, run_to_end, name, place
-):
-    slow.free = True
-    run_to_end(widget)
-    cells = widget._viewer.layers["cells"]
+def test_regions_that_are_moved_scaled_or_turned_have_changed(qtbot, ran):
+    cells = ran._viewer.layers["cells"]
     cells.visible = False  # napari says nothing but that it was moved
-    before = getattr(cells, name)
-    setattr(cells, name, place)
-    qtbot.waitUntil(lambda: staleness(widget.session).regions >= 50, timeout=20_000)
-    assert next_step(widget.session) is NextStep.UPDATE
-    assert not staleness(widget.session).image
-    setattr(cells, name, before)
-    stale(qtbot, widget, "")
+    for name, place in (("translate", (0.0, 2.0)), ("scale", (1.1, 1.1)), ("rotate", 3.0)):
+        before = getattr(cells, name)
+        setattr(cells, name, place)
+        qtbot.waitUntil(lambda: staleness(ran.session).regions >= 50)
+        assert next_step(ran.session) is NextStep.UPDATE
+        assert not staleness(ran.session).image
+        setattr(cells, name, before)
+        stale(qtbot, ran, "")
 
 
 @pytest.mark.parametrize("merge", [False, True])
@@ -121,18 +109,14 @@ def test_regions_selected_after_a_run_of_the_selected_ones_are_another_choice(
     assert not staleness(widget.session)
 
 
-def test_pixels_that_change_while_another_image_is_chosen_are_noticed(
-    qtbot, widget, slow, run_to_end
-):
-    slow.free = True
-    run_to_end(widget)
-    viewer, photo = widget._viewer, widget._viewer.layers["photo"]
+def test_pixels_that_change_while_another_image_is_chosen_are_noticed(qtbot, ran):
+    viewer, photo = ran._viewer, ran._viewer.layers["photo"]
     other = viewer.add_image(np.zeros((160, 200)), name="other")
-    widget.session.choose(image=other)
-    assert widget.session.record is None
+    ran.session.choose(image=other)
+    assert ran.session.record is None
     photo.data = photo.data[::-1].copy()
-    widget.session.choose(image=photo)
-    stale(qtbot, widget, "image changed: update")
+    ran.session.choose(image=photo)
+    stale(qtbot, ran, "image changed: update")
 
 
 def test_pixels_and_regions_of_the_run_are_compared_from_another_plane_and_choice(
@@ -148,16 +132,16 @@ def test_pixels_and_regions_of_the_run_are_compared_from_another_plane_and_choic
     panel.input.scope.use.setCurrentIndex(1)
     panel.input.scope.ids.setText("3, 7")
     session = panel.session
-    qtbot.waitUntil(lambda: not panel.changes._touched, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.changes._touched)
     assert outdated(session) == ""
     cells.paint((1, 100, 100), 77)  # on this plane
     cells.paint((0, 4, 40), 3)
-    qtbot.waitUntil(lambda: len(session.changed_regions) == 1, timeout=20_000)
+    qtbot.waitUntil(lambda: len(session.changed_regions) == 1)
     photo.data = np.stack([photo.data[0], photo.data[0]])
-    qtbot.waitUntil(lambda: not session.comparing, timeout=20_000)
+    qtbot.waitUntil(lambda: not session.comparing)
     assert not session.pixels_changed  # those of the run
     photo.data = photo.data[:, ::-1].copy()
-    qtbot.waitUntil(lambda: session.pixels_changed, timeout=20_000)
+    qtbot.waitUntil(lambda: session.pixels_changed)
     assert outdated(session).startswith("The image has changed")
 
 
@@ -180,7 +164,7 @@ def test_a_run_that_broke_off_is_continued_with_what_is_missing(
     assert panel.foot.button.text() == "Continue with 1 region"
     assert not panel.foot.beside["review"].isHidden()
     qtbot.mouseClick(panel.foot.button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: panel.session.run.phase == "done", timeout=20_000)
+    qtbot.waitUntil(lambda: panel.session.run.phase == "done")
     assert inverted == [1, 2]
     after = panel.session.results
     assert after.ids == [1, 2]
@@ -198,8 +182,8 @@ def test_update_inverts_the_changed_region_and_leaves_the_others_as_they_are(
     stale(qtbot, panel, "1 region changed: update")
     assert panel.foot.button.text() == "Update 1 region"
     qtbot.mouseClick(panel.foot.button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: panel.session.results is not before, timeout=20_000)
-    qtbot.waitUntil(lambda: not panel.runner.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: panel.session.results is not before)
+    qtbot.waitUntil(lambda: not panel.runner.busy)
     assert inverted == [1]
     after = panel.session.results
     assert after.regions[1].raw_embedding is before.regions[1].raw_embedding
@@ -207,5 +191,5 @@ def test_update_inverts_the_changed_region_and_leaves_the_others_as_they_are(
     assert not staleness(panel.session)
     inverted.clear()
     qtbot.mouseClick(panel.foot.beside["run"], Qt.MouseButton.LeftButton)  # Again
-    qtbot.waitUntil(lambda: not panel.runner.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.runner.busy)
     assert inverted == [1, 2]

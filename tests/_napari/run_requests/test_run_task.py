@@ -25,7 +25,7 @@ class Work:
         self.cells = self.viewer.add_labels(label_image(5, 90, 120), name="cells")
         self.session.choose(image=self.photo, regions=self.cells)
         self.session.change_words(Vocabulary(("apple", "car", "house")))
-        self.session.change_settings({"inversion.steps": 2, "chunk_size": 2})
+        self.session.change_settings({"inversion.steps": 1, "chunk_size": 2, "resolution": 64})
 
     def run(self, *, keep=False, stop_after=None):
         request = make_request(self.viewer, self.session, keep=keep)

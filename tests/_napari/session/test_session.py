@@ -1,7 +1,6 @@
 """What the user sees and has chosen, without a window."""
 
 import gc
-import threading
 import weakref
 
 import pytest
@@ -111,18 +110,6 @@ def test_an_own_photograph_is_unknown_to_the_demo_until_another_model_is_chosen(
     session.change_settings({"device": "cpu", "inversion.alpha": 5.0})
     assert session.image_unknown
     session.change_settings({"model": "ViT-B-16/openai"})
-    assert not session.image_unknown
-
-
-def test_an_answer_about_an_image_that_is_gone_warns_of_no_other_one(session, viewer):
-    viewer.add(image=True)
-    late = session.snapshot()
-    viewer.images.clear()
-    session.offer([], [])
-    gc.collect()
-    session.doubt = late
-    assert not session.image_unknown
-    viewer.add(image=True)
     assert not session.image_unknown
 
 
@@ -423,18 +410,6 @@ def test_results_of_layers_that_are_not_chosen_any_more_are_kept_but_not_shown(s
     assert session.record is late
 
 
-def test_results_whose_image_was_removed_meanwhile_are_shown_while_there_is_no_other(
-    session, ready
-):
-    snapshot = session.snapshot()
-    session.begin_run(snapshot)
-    ready.remove(session.image)
-    gc.collect()
-    late = ResultRecord(results=results_of(), snapshot=snapshot)
-    assert session.show(late)
-    assert session.record is late
-
-
 @pytest.mark.parametrize("held", [True, False])
 def test_results_whose_regions_were_removed_meanwhile_are_shown_until_others_are_chosen(
     session, ready, held
@@ -463,22 +438,6 @@ def test_row_and_decisions_stay_with_the_results_of_the_same_run_only(session, r
     assert (session.row, session.decided, session.changed_regions) == (-1, 0, frozenset())
 
 
-def test_another_thread_must_not_touch_it(session):
-    errors = []
-
-    def work():
-        try:
-            session.row = 3
-        except RuntimeError as error:
-            errors.append(str(error))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert "Session.row" in errors[0]
-    assert session.row == -1
-
-
 # -- events -----------------------------------------------------------------------------------
 
 
@@ -496,16 +455,6 @@ def test_followers_hear_of_changes_once_and_not_of_equal_values(session, viewer)
     session.say("")
     assert session.notice is None
     assert len(heard) == 2
-
-
-def test_layers_and_results_change_together(session, ready):
-    run(session)
-    seen = []
-    session.events.layers.connect(lambda _: seen.append((session.layers, session.record)))
-    session.events.record.connect(lambda _: seen.append((session.layers, session.record)))
-    image, cells = ready.add(image=True), ready.add()
-    session.choose(image=image, regions=cells)
-    assert seen == [((image, cells), None)] * 2
 
 
 def test_forgotten_results_do_not_come_back(session, ready):

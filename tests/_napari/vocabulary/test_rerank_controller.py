@@ -29,7 +29,7 @@ def test_new_words_reach_the_table_without_a_run(qtbot, ran):
     ran.results.select(1)
     ran.vocabulary.text.setPlainText("apple\ncar\nhouse")
     assert staleness(ran.session).words
-    qtbot.waitUntil(lambda: words_shown(ran) == {"apple", "car", "house"}, timeout=30_000)
+    qtbot.waitUntil(lambda: words_shown(ran) == {"apple", "car", "house"})
     assert not staleness(ran.session)
     assert ran.results.row == 1
     now = ran.session.results.regions

@@ -134,18 +134,7 @@ def test_a_number_that_is_automatic_says_so_and_its_value_comes_back(qtbot):
     [
         {"inversion.learning_rate": 0.00025, "momentum": 0.12345},
         {"inversion.alpha": 0.125},  # on a slider
-        {"momentum": 2 / 3000},
-        {"inversion.alpha": 32.3},
-        {"inversion.alpha": 100 / 3},
-        {"patience": 10**12},
-    ],
-    ids=[
-        "decimals",
-        "decimals on a slider",
-        "small, without an end",
-        "large on a slider that cuts decimals",
-        "large on a slider, without an end",
-        "larger than a spin box holds",
+        {"inversion.alpha": 100 / 3},  # farther than it goes at first
     ],
 )
 def test_numbers_of_a_file_are_shown_as_they_are(settings_form, values):
@@ -154,29 +143,4 @@ def test_numbers_of_a_file_are_shown_as_they_are(settings_form, values):
     name, value = values.popitem()
     number = settings_form[name]
     shown = number if hasattr(number, "text") else number.findChild(QDoubleSpinBox)
-    if value < 2**31:
-        assert float(shown.text().split()[0]) == pytest.approx(value, abs=1e-6)
-
-
-def test_a_slider_has_its_decimals_again_after_a_huge_number(settings_form):
-    settings_form.set_values({"inversion.alpha": 1e9})
-    assert settings_form.values()["inversion.alpha"] == 1e9
-    settings_form.set_values({"inversion.alpha": 0.125})
-    settings_form.set_values({"inversion.alpha": 0.75})
-    assert settings_form["inversion.alpha"].findChild(QDoubleSpinBox).text() == "0.75"
-    settings_form["inversion.alpha"].findChild(QSlider).setValue(0)
-    assert settings_form.values()["inversion.alpha"] == 0
-
-
-def test_a_number_has_its_usual_decimals_again_after_one_with_more(settings_form):
-    number = settings_form["momentum"]
-    settings_form.set_values({"momentum": 0.12345})
-    seen = []
-    settings_form.changed.connect(lambda: seen.append(settings_form.values()["momentum"]))
-    settings_form.set_values({"momentum": 0.5})
-    assert (number.text(), seen) == ("0.500", [0.5])
-    number.setValue(0.1239)
-    assert settings_form.values()["momentum"] == 0.124
-    settings_form.set_values({"momentum": 0.0001})
-    settings_form.set_values({"momentum": 0.5})
-    assert number.minimum() == 0.001
+    assert float(shown.text().split()[0]) == pytest.approx(value, abs=1e-6)

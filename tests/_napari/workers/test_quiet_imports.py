@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import weakref
 
 import pytest
 
@@ -40,20 +39,6 @@ def test_nothing_is_collected_meanwhile_nor_in_full_right_afterwards(collections
     assert more
 
 
-def test_garbage_of_before_is_still_collected_later():
-    class Cycle:
-        pass
-
-    cycle = Cycle()
-    cycle.itself = cycle
-    gone = []
-    weakref.finalize(cycle, gone.append, True)
-    with without_collections():
-        del cycle
-    gc.collect()
-    assert gone
-
-
 def test_it_is_off_until_the_last_of_several_threads_is_done():
     inside, leave = threading.Event(), threading.Event()
 
@@ -71,13 +56,3 @@ def test_it_is_off_until_the_last_of_several_threads_is_done():
     leave.set()
     thread.join()
     assert gc.isenabled()
-
-
-def test_a_host_that_keeps_it_off_keeps_it_off():
-    gc.disable()
-    try:
-        with without_collections():
-            pass
-        assert not gc.isenabled()
-    finally:
-        gc.enable()

@@ -47,4 +47,4 @@ def test_a_panel_that_opens_while_another_one_loads_is_told_too(panel, qtbot, mo
     second.show()
     assert (first_done, second_done) == ([], [])
     go.set()
-    qtbot.waitUntil(lambda: (first_done, second_done) == ([True], [True]), timeout=20_000)
+    qtbot.waitUntil(lambda: (first_done, second_done) == ([True], [True]))

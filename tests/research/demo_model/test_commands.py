@@ -7,24 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from napari_maskinversion import load_model
-from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.demo_model import domains
-from napari_maskinversion.demo_model.backgrounds import TRAINING
-from napari_maskinversion.demo_model.domains import Picture
 from napari_maskinversion.demo_model.sprites import SETS
 from napari_maskinversion.demo_model.vocabulary import DRAWN
 from napari_maskinversion.language.generation.small_gpt import read_record
-from research.demo_model import painted, train
 from research.demo_model.card import CARD
 from research.demo_model.pictograms import EVERY_SET
-from research.demo_model.recipe import Recipe
-from research.demo_model.train import Trainer
-from research.demo_model.views import Views
 from tests.emoji_sets import write_sets
 from tests.scenes import demo_model
 
@@ -69,60 +59,6 @@ def test_one_command_leaves_a_model_its_scores_and_its_card(
     overlap = measured["parts"]["regions/seen/3"]["iou"]["value"]
     assert f"{overlap:.2f}" in card
     assert "Not measured yet" not in card
-
-
-def test_painted_pictures_are_for_training_alone(
-    rebuild: Command, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def picture(name: str) -> Picture:
-        regions = np.ones((64, 64), np.int32)
-        box, label = np.array([[0, 0, 64, 64]]), np.array([4])
-        pixels = np.zeros((64, 64, 3), np.uint8)
-        return Picture("aerial", name, pixels, box, label, regions, regions > 0)
-
-    def begun(trainer: Trainer, *_: Any, **__: Any) -> None:
-        assert trainer.pool is not None
-        assert trainer.validation is not None
-        seen.extend((trainer.pool.views, trainer.validation))
-        raise InputError("Far enough.")
-
-    seen: list[Views] = []
-    monkeypatch.setattr(domains, "load", lambda _folder, split: [picture(split)])
-    monkeypatch.setattr(painted, "painted_pictures", lambda: [picture("painted")])
-    monkeypatch.setattr(train, "train", begun)
-    _, said = rebuild(tmp_path / "model", "--sprites", sets, "--objects", 6, "--data", tmp_path)
-    assert "Far enough." in said
-    shown, looked_at = seen
-    assert [picture.name for picture, _ in shown.places[4]] == ["train"]
-    assert [picture.name for picture, _ in shown.painted[4]] == ["painted"]
-    assert [picture.name for picture, _ in looked_at.places[4]] == ["validation"]
-    assert not looked_at.painted
-
-
-def test_photographs_of_a_folder_lie_behind_drawings_after_the_calm_beginning(
-    rebuild: Command, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def begun(trainer: Trainer, *_: Any, **__: Any) -> None:
-        recipes.append(trainer.recipe)
-        raise InputError("Far enough.")
-
-    recipes: list[Recipe] = []
-    monkeypatch.setattr(train, "train", begun)
-    folder = tmp_path / "photographs"
-    folder.mkdir()
-    command = (tmp_path / "model", "--sprites", sets, "--objects", 6, "--photographs", folder)
-    (folder / "about.txt").write_text("Taken by the author.", "utf-8")
-    code, said = rebuild(*command)
-    assert code == 2
-    assert f"{folder} contains no photograph (.jpg, .png)." in said
-
-    for name in ("lake.JPG", "hill.png"):
-        Image.new("RGB", (64, 48)).save(folder / name)
-    _, said = rebuild(*command)
-    assert "Far enough." in said
-    files = {str(folder / name) for name in ("lake.JPG", "hill.png")}
-    assert set(recipes[0].look(1.0, large=True).photographs) == {*TRAINING, *files}
-    assert not recipes[0].look(0.0, large=True).photographs
 
 
 @pytest.mark.parametrize(

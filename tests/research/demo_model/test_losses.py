@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,24 +91,6 @@ def test_a_descent_is_a_plain_loop_over_its_steps() -> None:
     torch.testing.assert_close(reached[0, 0], torch.tensor(x))
 
 
-def test_few_soft_steps_come_nearer_to_ten_of_adamw_than_two_plain_ones() -> None:
-    rng = generator("train", 6)
-    curve, aim = torch.rand(40, 16, generator=rng) * 4, torch.randn(40, 16, generator=rng)
-
-    def slope(let: Tensor) -> Tensor:
-        return curve * (let - aim)
-
-    let = torch.zeros(40, 16, requires_grad=True)
-    optimiser = torch.optim.AdamW([let], lr=0.1, weight_decay=0.0)
-    for _ in range(10):
-        let.grad = slope(let.detach())
-        optimiser.step()
-    ten = let.detach()
-    plain, soft = (d.run(torch.zeros(40, 16), slope) for d in (PLAIN, Descent()))
-    near = [F.cosine_similarity(way, ten, dim=-1).mean() for way in (plain, soft)]
-    assert near[1] > near[0] + 0.02
-
-
 def test_no_image_dominates_a_bounded_gradient_and_small_ones_stay() -> None:
     visual = build_model(3).visual
     image = encode(visual, torch.rand(5, 3, 64, 64, generator=generator("train", 7)))
@@ -124,23 +105,6 @@ def test_no_image_dominates_a_bounded_gradient_and_small_ones_stay() -> None:
     assert value == ask(image)
 
 
-def test_a_distractor_asks_for_embeddings_that_favour_no_name() -> None:
-    torch.manual_seed(0)
-    visual = build_model(3).visual
-    names = F.normalize(torch.randn(4, 128), dim=-1)
-    image = encode(visual, torch.rand(2, 3, 64, 64))
-    cover = losses.coverage(torch.rand(2, 2, 64, 64), image.grid)
-    queries, scale = torch.arange(8), torch.tensor(50.0)
-
-    def loss(second: int) -> float:
-        labels = torch.tensor([[0, second], [1, second]])
-        told = losses.descent_loss(visual, image, names, labels, cover, queries, scale, Descent())
-        return told.item()
-
-    unsure = loss(DISTRACTOR) - loss(-1)
-    assert unsure > 0.05  # random embeddings do favour some name
-
-
 def test_map_supervision_prefers_the_right_map() -> None:
     cover = torch.zeros(1, 2, 4, 4)
     cover[0, 0, :2], cover[0, 1, 2:] = 1, 1
@@ -149,49 +113,6 @@ def test_map_supervision_prefers_the_right_map() -> None:
     scaled = losses.min_max(3 * cover + 2)
     torch.testing.assert_close(scaled, cover)
     assert torch.isfinite(losses.min_max(torch.ones(1, 4, 4))).all()
-
-
-def test_a_map_that_has_gone_behind_its_relu_is_brought_back() -> None:
-    visual = build_model(3).visual
-    image = encode(visual, torch.rand(2, 3, 64, 64, generator=generator("train", 3))).detached()
-    queries = torch.arange(8)
-
-    def steps(image: Encoded, least: float, count: int) -> Encoded:
-        values = image.values.detach()
-        for _ in range(count):
-            leaf = values.clone().requires_grad_(True)
-            loss = losses.fading(visual, replace(image, values=leaf), queries, least=least).sum()
-            (slope,) = torch.autograd.grad(loss, leaf)
-            values = values - 0.2 * slope / slope.abs().amax().clamp(min=1e-12)
-        return replace(image, values=values)
-
-    alive = steps(image, 1.0, 30)
-    assert torch.equal(losses.fading(visual, alive, queries), torch.zeros(2))
-    gone = replace(alive, values=-alive.values)
-    assert (losses.fading(visual, gone, queries) > 0.5).all()
-    start = gone.embedding[:, None]
-    faint = legrad_maps(visual, gone, start, queries).amax((1, 2, 3))
-    back = steps(gone, 0.3, 60)
-    assert (losses.fading(visual, back, queries) < 0.1).all()
-    assert (legrad_maps(visual, back, start, queries).amax((1, 2, 3)) > 2 * faint).all()
-
-
-def test_a_descent_loss_contains_what_keeps_maps_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    visual = build_model(3).visual
-    image = encode(visual, torch.rand(1, 3, 64, 64, generator=generator("train", 3)))
-    names = F.normalize(torch.randn(4, 128, generator=generator("train", 4)), dim=-1)
-    cover = losses.coverage(torch.ones(1, 1, 64, 64), image.grid)
-
-    def loss() -> float:
-        label, scale = torch.tensor([[0]]), torch.tensor(50.0)
-        queries = torch.arange(8)
-        return losses.descent_loss(
-            visual, image, names, label, cover, queries, scale, Descent()
-        ).item()
-
-    without = loss()
-    monkeypatch.setattr(losses, "fading", lambda *_: torch.full((1,), 7.0))
-    assert 6 <= loss() - without <= 7.001
 
 
 def test_the_name_loss_shares_the_target_among_those_present() -> None:

@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from napari_maskinversion.engine.encode.image_encoding import resample_positions
-from research.demo_model.maps import encode, legrad_maps, positions_of
+from research.demo_model.maps import encode, legrad_maps
 from research.demo_model.model import build_model
 
 SMALL = {
@@ -77,20 +76,3 @@ def test_closed_form_equals_autograd(model: Any) -> None:
             torch.testing.assert_close(
                 fast[b, m].flatten(), slow, rtol=1e-6, atol=1e-5 * float(slow.max())
             )
-
-
-def test_a_map_ignores_the_other_embeddings(model: Any) -> None:
-    image = encode(model.visual, torch.rand(1, 3, 32, 32, dtype=torch.float64))
-    embeddings = torch.randn(1, 4, 24, dtype=torch.float64)
-    together = legrad_maps(model.visual, image, embeddings)
-    torch.testing.assert_close(
-        legrad_maps(model.visual, image, embeddings[:, 2:3]), together[:, 2:3]
-    )
-
-
-def test_positions_of_other_grids_are_those_of_the_engine(model: Any) -> None:
-    visual = model.float().visual
-    for grid in ((4, 4), (3, 5), (6, 4)):
-        wanted = resample_positions(visual.positional_embedding, (4, 4), grid)
-        torch.testing.assert_close(positions_of(visual, grid), wanted)
-    model.double()

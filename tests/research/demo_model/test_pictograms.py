@@ -9,14 +9,10 @@ import pytest
 
 from napari_maskinversion.demo_model.sprites import (
     SEEN_STYLES,
-    SETS,
     STYLES,
-    UNSEEN_STYLE,
-    SpriteError,
-    load_sprites,
 )
 from napari_maskinversion.demo_model.vocabulary import find
-from research.demo_model.pictograms import DRAWN_IN, PICTOGRAMS, load_drawings
+from research.demo_model.pictograms import PICTOGRAMS, load_drawings
 from tests.emoji_sets import write_sets
 
 NAMES = tuple(find(name) for name in ("apple", "key", "crown"))
@@ -42,37 +38,3 @@ def test_a_pictogram_is_filled_and_takes_the_colours_of_an_emoji_of_its_name(set
             lent = [emoji[STYLES.index(style), number, 16, 16, :3] for style in SEEN_STYLES]
             far = [np.abs(drawing[:3].astype(int) - colour).max() for colour in lent]
             assert one.painted or min(far) <= 8  # colours of the sets differ by 150
-
-
-def test_no_pictogram_takes_its_colours_from_the_style_that_is_never_trained_on(
-    sets: Path,
-) -> None:
-    for one in SETS:
-        if one.style != UNSEEN_STYLE:
-            (sets / one.package / "icons.json").write_text('{"icons": {}}', "utf-8")
-    drawings = load_drawings(sets, size=8, names=NAMES, fetch=False)
-    assert drawings[STYLES.index(UNSEEN_STYLE)].any()
-    assert not drawings[len(STYLES) :].any()
-
-
-def test_pictograms_are_asked_for_only_where_they_are_used(sets: Path) -> None:
-    (sets / PICTOGRAMS[0].package / "icons.json").unlink()
-    load_sprites(sets, size=8, names=NAMES, fetch=False)
-    with pytest.raises(SpriteError, match=PICTOGRAMS[0].package):
-        load_drawings(sets, size=8, names=NAMES, fetch=False)
-
-
-def test_a_set_of_pictograms_uses_its_own_names_first() -> None:
-    sets = {one.style: one for one in PICTOGRAMS}
-    grapes, dog, frog = (find(name) for name in ("grapes", "dog", "frog"))
-    assert sets["mdi"].keys(grapes) == ("fruit-grapes",)
-    assert sets["mdi"].keys(dog) == dog.icons
-    assert sets["game-icons"].keys(dog) == ()  # another animal
-    assert sets["ph"].keys(frog) == ()  # nothing but what is listed
-    assert sets["fa6-solid"].keys(frog) == ("frog",)
-
-
-def test_drawings_come_from_eighteen_sets() -> None:
-    assert len(DRAWN_IN) == len(set(DRAWN_IN)) == 18
-    assert sum(len(one.icons) for one in PICTOGRAMS if one.listed) == 151
-    assert [one.style for one in PICTOGRAMS if one.painted] == ["icon-park"]

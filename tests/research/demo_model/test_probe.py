@@ -10,7 +10,7 @@ from torch import Tensor
 from napari_maskinversion.demo_model.domains import Picture
 from napari_maskinversion.demo_model.vocabulary import CHOSEN, REAL
 from research.demo_model.model import build_model
-from research.demo_model.probe import Answers, Judge, auc, macro, worth, worth14
+from research.demo_model.probe import Answers, Judge, auc, worth, worth14
 from research.demo_model.views import Views
 
 
@@ -33,12 +33,6 @@ def test_the_area_under_the_curve_is_that_of_all_pairs() -> None:
     assert auc(answers, weight) == pytest.approx(slow_auc(margin, right, weight))
     assert auc(Answers(margin, margin >= 0, margin), weight) == 1
     assert auc(Answers(margin, margin < 0, margin), weight) == 0
-
-
-def test_the_macro_average_weighs_classes_alike() -> None:
-    true = torch.tensor([0, 0, 0, 2])
-    right = torch.tensor([True, True, False, False])
-    assert macro(Answers(true.float(), right, true)) == pytest.approx(1 / 3)
 
 
 def test_a_model_that_knows_nothing_is_measured_with_all_its_parts(shapes: list[Tensor]) -> None:

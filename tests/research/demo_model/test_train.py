@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from torch import Tensor
 
 from napari_maskinversion.demo_model.domains import Picture
@@ -119,19 +118,6 @@ def test_a_warm_start_with_the_same_names_is_that_model(
     torch.testing.assert_close(fresh.table, table)
 
 
-def test_what_is_kept_is_the_average_of_the_last_weights(four: list[Tensor]) -> None:
-    trainer = Trainer(replace(FAST, average=0.9), four, NAMES)
-    trainer.read_names()
-    expected = trainer.averaged.proj.clone()
-    for step in range(3):
-        trainer.advance()
-        decay = min(0.9, (1 + step) / (10 + step))
-        expected = decay * expected + (1 - decay) * trainer.model.visual.proj.detach()
-    torch.testing.assert_close(trainer.averaged.proj, expected)
-    kept = F.normalize(trainer.published().visual.proj.flatten(), dim=0)
-    torch.testing.assert_close(kept, F.normalize(expected.flatten(), dim=0))
-
-
 def test_a_stop_signal_leaves_a_checkpoint_to_continue_from(
     four: list[Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,27 +162,6 @@ def test_the_best_measurement_decides_which_weights_are_kept(
         assert (second / BEST).is_dir() == beaten
 
 
-def test_a_run_notes_photographs_by_name_and_continues_after_they_were_moved(
-    four: list[Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured_by(monkeypatch, *[0.5] * 20)
-    monkeypatch.setattr("research.demo_model.train.time", clock())
-    out, file = tmp_path / "model", tmp_path / "photographs" / "hill.png"
-    file.parent.mkdir()
-    Image.new("RGB", (200, 200), "green").save(file)
-    recipe = replace(FAST, minutes=0.02, text_steps=5, photographs=(str(file),))
-    train(Trainer(recipe, four, NAMES), out)
-    moved = file.rename(tmp_path / "hill.png")
-    again = Trainer(replace(recipe, minutes=0.04, photographs=(str(moved),)), four, NAMES)
-    train(again, out)
-    assert again.step == 3
-    written = [*out.rglob("*.json"), out / "history.jsonl"]
-    assert len(written) > 3
-    for one in written:
-        assert str(tmp_path) not in one.read_text("utf-8")
-    assert json.loads((out / "recipe.json").read_text("utf-8"))["photographs"] == ["hill.png"]
-
-
 def views() -> Views:
     """Views of a red and a blue square."""
     pixels, regions = np.full((120, 120, 3), 120, np.uint8), np.zeros((120, 120), np.int32)
@@ -229,37 +194,6 @@ def test_resuming_takes_the_very_steps_that_were_next(four: list[Tensor], tmp_pa
         torch.testing.assert_close(after[name], loss, rtol=1e-4, atol=1e-6)
     for a, b in zip(trainer.model.parameters(), resumed.model.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
-
-
-def test_the_seed_and_the_step_decide_the_scenes(four: list[Tensor]) -> None:
-    def shown(seed: int, step: int) -> tuple[Tensor, ...]:
-        trainer = Trainer(replace(MIXED, seed=seed), four, MORE, views())
-        trainer.read_names()
-        trainer.step = step
-        return trainer.render().to_name
-
-    first, again = shown(1, 2), shown(1, 2)
-    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    for other in (shown(2, 2), shown(1, 4)):
-        assert first[0].shape != other[0].shape or not torch.equal(first[0], other[0])
-
-
-def test_steps_that_are_rendered_together_show_different_scenes(four: list[Tensor]) -> None:
-    trainer = Trainer(replace(MIXED, together=3), four, MORE, views())
-    trainer.read_names()
-    shown = trainer.render()
-    images, labels, names, cover, queries, weight = shown.to_invert
-    count = MIXED.images(shown.large, large=True)
-    grid = shown.large[0] // 8, shown.large[1] // 8
-    assert images.shape == (3, count, 3, *shown.large)
-    assert labels.shape == (3, count, 6)
-    assert cover.shape == (3, count, 6, *grid)
-    assert names.shape == (3, 14, 128)
-    assert queries.shape == (3, 32)
-    assert weight.tolist() == pytest.approx([MIXED.weight(0.0)] * 3)
-    for part in (images, cover, queries):
-        assert not torch.equal(part[0], part[1])
-    assert ((cover.sum((3, 4)) > 0) | (labels < 0)).all()
 
 
 def test_a_step_with_gradients_in_parts_is_one_step_of_adamw(four: list[Tensor]) -> None:

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 import torch
 
 from napari_maskinversion.demo_model.domains import Picture
-from napari_maskinversion.demo_model.scenes import DISTRACTOR, NOTHING, generator
-from research.demo_model.views import SIDE, ViewPool, Views
+from napari_maskinversion.demo_model.scenes import DISTRACTOR, generator
+from research.demo_model.views import ViewPool, Views
 
 CPU = torch.device("cpu")
 
@@ -51,30 +49,6 @@ def test_the_seed_decides_the_views() -> None:
     assert torch.equal(first.labels, again.labels)
 
 
-@pytest.mark.parametrize(
-    ("share", "colours"),
-    [(0.0, {"red", "blue"}), (0.5, {"red", "green", "blue"}), (1.0, {"red", "green"})],
-)
-def test_a_share_of_views_is_painted_where_a_class_is(share: float, colours: set[str]) -> None:
-    pixels, regions = np.full((200, 200, 3), 120, np.uint8), np.zeros((200, 200), np.int32)
-    pixels[50:150, 50:150], regions[50:150, 50:150] = (0, 255, 0), 1
-    boxes, labels = np.array([[50, 50, 150, 150]]), np.array([9])  # that of the blue square
-    green = Picture("nuclei", "green", pixels, boxes, labels, regions, regions > 0)
-    views = Views([painted()], 0, [green], share)
-    batch = views.draw(generator("train", 2), 60, (32, 32))
-    seen = {
-        ("red", "green", "blue")[int(image[:, masks[0] > 0.9].mean(1).argmax())]
-        for image, masks in zip(batch.images, batch.visible, strict=True)
-    }
-    assert seen == colours
-
-
-def test_a_kind_with_more_weight_is_shown_more_often() -> None:
-    views = Views([painted()], 0, weights={"nuclei": 2})
-    assert Counter(views.classes) == {8: 2, 9: 2}
-    assert Counter(Views([painted()], 0).classes) == {8: 1, 9: 1}
-
-
 def pool_at(turn: int, *before: int, workers: int = 0) -> ViewPool:
     pool = ViewPool(Views([painted()], 5), rows=8, fresh=2, workers=workers, seed=3)
     for other in (*before, turn):
@@ -88,12 +62,6 @@ def test_a_turn_of_the_pool_holds_the_same_views_however_it_was_reached(workers:
     assert torch.equal(begun.pixels, followed.pixels)
     assert torch.equal(begun.labels, followed.labels)
     assert begun.pixels.flatten(1).any(1).all()
-
-
-def test_every_turn_replaces_the_oldest_views_alone() -> None:
-    before, after = pool_at(0), pool_at(1)
-    kept = (before.pixels == after.pixels).flatten(1).all(1)
-    assert kept.tolist() == [False, False, *[True] * 6]
 
 
 @pytest.mark.parametrize("size", [(64, 64), (128, 128), (160, 160), (48, 80)])
@@ -110,22 +78,3 @@ def test_views_of_the_pool_show_regions_under_their_masks(size: tuple[int, int])
                 assert (red > blue) == (label == 5 + 8)
                 seen.add(label)
     assert seen == {13, 14}
-
-
-def test_views_of_the_pool_are_turned_by_any_angle_mirrored_and_in_other_light() -> None:
-    pool = pool_at(0)
-    pool.pixels[:] = pool.pixels[:1].clone()
-    pool.labels[:] = pool.labels[:1].clone()
-    batch = pool.draw(generator("train", 2), 60, (SIDE, SIDE))
-    masks = batch.visible[:, 0]
-    turned = (masks * (1 - masks) > 0.1).flatten(1).sum(1)  # edges between pixels
-    assert 15 < (turned > turned.min() + 20).sum() < 45
-    assert batch.images.mean((2, 3)).std(0).min() > 0.03
-    again = pool.draw(generator("train", 2), 60, (SIDE, SIDE))
-    assert torch.equal(batch.images, again.images)
-
-
-def test_a_region_that_was_cut_off_has_no_label() -> None:
-    pool = pool_at(0)
-    pool.pixels[:, 3] = 0
-    assert (pool.draw(generator("train", 1), 20, (64, 64)).labels[:, 0] == NOTHING).all()

@@ -30,8 +30,9 @@ class FileDrops(QObject):
         self._watch()
         panel.tabs.filled.connect(self._watch)
 
-    def _watch(self, _: str = "") -> None:
-        for widget in (self._panel, *self._panel.findChildren(QWidget)):
+    def _watch(self, filled: str = "") -> None:
+        inside = self._panel.tabs.areas[filled] if filled else self._panel
+        for widget in (inside, *inside.findChildren(QWidget)):
             if widget.acceptDrops():
                 widget.installEventFilter(self)  # a second time changes nothing
 
