@@ -165,7 +165,7 @@ def test_a_pipe_is_not_replaced(tmp_path):
     os.mkfifo(target)
     for block in (nullcontext, lambda: together(tmp_path)):
         with (
-            pytest.raises(InputError, match=r"a\.csv .*it is not a file"),
+            pytest.raises(InputError, match=r"a\.csv is not a file"),
             block(),
             atomic_path(target) as part,
         ):

@@ -231,9 +231,8 @@ def test_the_centroid_is_the_centre_of_coverage():
             lambda: Regions.from_labels(np.ma.masked_equal(np.ones((6, 8), int), 1)),
             "has masked values; fill them first",
         ),
-        (lambda: Regions.from_masks(np.ones((2, 6, 8)), ids=[3, 3]), "Two regions have the id 3"),
+        (lambda: Regions.from_masks(np.ones((2, 6, 8)), ids=[3, 3]), "different numbers"),
         (lambda: Regions.from_masks(np.ones((1, 6, 8)), ids=[2**31]), "from 0 to 2147483647"),
-        (lambda: Regions.from_masks(np.ones((1, 6, 8)), ids=["x"]), "whole numbers; got .'x'"),
     ],
 )
 def test_what_would_be_read_as_other_regions_is_refused(make, says):

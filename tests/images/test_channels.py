@@ -109,16 +109,11 @@ SAME = "same value"
     ("source", "says"),
     [
         (grey(np.full((9, 9), 7, np.uint16)), SAME),
-        (grey(np.full((9, 9), 7, np.uint8)), SAME),
-        (grey(np.full((9, 9), 0.5)), SAME),
         (grey(np.full((9, 9), np.nan)), "no finite value"),
-        (grey(np.full((9, 9), np.inf, np.float32)), "no finite value"),
         (grey(np.full((9, 9), 1j)), "complex"),
         (colours(np.full((9, 9, 3), (255, 0, 0), np.uint8)), SAME),
-        (colours(np.full((9, 9, 4), (0, 0, 0, 255), np.uint8)), SAME),
         (ArrayPlane(np.full((9, 9), 7, np.uint8)), SAME),
         (ArrayPlane(np.full((9, 9, 3), (255, 0, 0), np.uint8)), SAME),
-        (ArrayPlane(np.zeros((9, 9), bool)), SAME),
     ],
 )
 def test_a_plane_with_nothing_to_see_is_refused(source, says):

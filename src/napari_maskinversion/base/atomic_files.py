@@ -56,8 +56,6 @@ class FileSet:
         for path in self._paths:
             if path.is_dir() and not (self.place / path.name).is_dir():
                 raise InputError(_failed(path, OSError(errno.EISDIR, os.strerror(errno.EISDIR))))
-            if _is_special(path):
-                raise InputError(_failed(path, _not_a_file()))
             if path.exists() and not self._overwrite:
                 raise InputError(_taken(path))
         written, ending = self.place, COMMIT if self._overwrite else COMMIT_NEW
@@ -151,8 +149,6 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
     folder is cleared first.
     """
     files = _joined(path.parent)
-    if _is_special(path):
-        raise _not_a_file()
     if files is None:
         recover(path.parent)
     folder = path.parent if files is None else files.place
@@ -208,13 +204,15 @@ def atomic_folder(path: Path) -> Generator[Path, None, None]:
 @contextmanager
 def atomic_path(path: Path, *, durable: bool = False) -> Generator[Path, None, None]:
     """Do the same as `replacing`, with errors written for users."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe or a device
+        raise InputError(f"{path} is not a file; choose another name for what is written.")
     begun = False
     try:
         with replacing(path, durable=durable) as part:
             begun = True
             yield part
     except OSError as error:
-        if not begun and not _is_special(path):
+        if not begun:
             raise InputError(_refused(path.parent, error)) from None
         raise InputError(_failed(path, error)) from error
 
@@ -351,15 +349,6 @@ def _is_gone(host: str, process: int, start: str) -> bool:
         return True
     except psutil.Error:
         return False
-
-
-def _not_a_file() -> OSError:
-    return OSError(errno.EEXIST, "it is not a file")
-
-
-def _is_special(path: Path) -> bool:
-    """Return whether there is something else than a file or a folder, such as a pipe."""
-    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def _taken(path: Path) -> str:

@@ -11,7 +11,6 @@ import io
 import json
 import re
 import stat
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePath
 from tokenize import TokenError
@@ -180,24 +179,11 @@ def read_json(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> A
 
 def parse_json(text: str | bytes, name: object) -> Any:
     """Read JSON."""
+    text = decoded(text, name) if isinstance(text, bytes) else text
     try:
-        text = decoded(text, name) if isinstance(text, bytes) else text
-        return json.loads(text, object_pairs_hook=_members)
-    except InputError:  # it is a ValueError
-        raise
-    except json.JSONDecodeError as error:
-        why = f"broken JSON: {error.msg} in line {error.lineno}, column {error.colno}"
-    except (ValueError, RecursionError) as error:  # a key twice, a number of thousands of digits
-        why = f"broken JSON: {error}"
-    raise InputError(f"{name} is {why}.")
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise ValueError(f"an object has the key {twice[:80]!r} twice")
-    return values
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} is broken JSON: {error}.") from None
 
 
 def parse_yaml(content: bytes, name: object, *, texts: bool = False) -> Any:

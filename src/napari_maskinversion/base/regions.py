@@ -298,14 +298,11 @@ def top_of_bits(peak: float) -> float:
 
 
 def _checked(ids: Sequence[int]) -> list[int]:
-    try:
-        names = [int(one) for one in ids]
-    except (TypeError, ValueError):
-        raise InputError(f"Ids of regions are whole numbers; got {list(ids)[:5]}.") from None
-    if wrong := [name for name in names if not 0 <= name <= LARGEST]:
-        raise InputError(f"Ids of regions go from 0 to {LARGEST}; got {wrong[0]}.")
-    if twice := [name for name, times in Counter(names).items() if times > 1]:
-        raise InputError(f"Two regions have the id {twice[0]}; give each its own.")
+    names = [int(one) for one in ids]
+    if len(set(names)) < len(names) or not all(0 <= name <= LARGEST for name in names):
+        raise InputError(
+            f"Ids of regions are different numbers from 0 to {LARGEST}; got {listed(names)}."
+        )
     return names
 
 

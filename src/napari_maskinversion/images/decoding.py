@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.format import MAGIC_PREFIX
 
-from ..base.errors import InputError
+from ..base.errors import InputError, MaskInversionError
 from ..base.memory import free_memory
 from ..base.reading import check_file
 from .tiff import FOURTH_BAND, TURNED, is_tiff, open_tiff, read_tiff, turned, varies
@@ -89,7 +89,7 @@ def reading_errors(path: Path, what: str) -> Iterator[None]:
     """Turn any error of a reader into an `InputError` that names the file."""
     try:
         yield
-    except InputError:
+    except MaskInversionError:
         raise
     except Exception as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]

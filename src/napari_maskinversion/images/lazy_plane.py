@@ -61,8 +61,6 @@ class LazyPlane:
         first = levels[0]
         count = len(first.shape) - samples
         rows, columns = (count - 2, count - 1) if axes is None else axes
-        if count < 2 or not (0 <= rows < count and 0 <= columns < count) or rows == columns:
-            raise InputError(f"An array of shape {tuple(first.shape)} has no plane.")
         self._arrays = tuple(levels)
         self._axes = (rows, columns)
         self._samples = samples

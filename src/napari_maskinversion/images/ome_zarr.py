@@ -37,7 +37,7 @@ def open_zarr(path: Path, number: int = 0) -> Stack:
     node = _open(path)
     names = _images(node, path)
     check_series(path, number, names)
-    stack = _of_node(_member(node, names[number], path), path)
+    stack = _of_node(_member(node, names[number]), path)
     stack = replace(stack, notes=_missing(stack.levels[0], path))
     return stack if names == _ITSELF else replace(stack, images=names, series=number)
 
@@ -62,7 +62,7 @@ def label_images(path: Path, number: int = 0) -> tuple[Path, ...]:
         if names == _ITSELF:
             return _labels_beside(path, node)
         check_series(path, number, names)
-        return _labels_beside(path / names[number], _member(node, names[number], path))
+        return _labels_beside(path / names[number], _member(node, names[number]))
 
 
 def label_image(path: Path, number: int = 0) -> Path:
@@ -88,11 +88,8 @@ def _about(node: Any) -> Mapping[str, Any]:
     return about
 
 
-def _member(node: Any, name: str, path: Path) -> Any:
-    try:
-        return node[name] if name else node
-    except KeyError:
-        raise InputError(f"{path} lists {name}, which is not there; copy it again.") from None
+def _member(node: Any, name: str) -> Any:
+    return node[name] if name else node
 
 
 def _images(node: Any, path: Path) -> tuple[str, ...]:
@@ -105,11 +102,7 @@ def _images(node: Any, path: Path) -> tuple[str, ...]:
     _check_version(about, path)
     if "plate" in about:
         wells = [str(well["path"]) for well in about["plate"].get("wells", ())]
-        if not wells:
-            raise InputError(f"{path} is a plate without wells; it holds no image.")
-        return tuple(
-            f"{well}/{field}" for well in wells for field in _fields(_member(node, well, path))
-        )
+        return tuple(f"{well}/{field}" for well in wells for field in _fields(node[well]))
     if "well" in about:
         return _fields(node)
     if "bioformats2raw.layout" in about:

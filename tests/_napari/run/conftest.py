@@ -17,6 +17,6 @@ def panel(viewer, dock, qtbot, monkeypatch, inverted):
     labels[8:38, 10:46], labels[52:82, 66:102] = 1, 2
     viewer.add_labels(labels, name="cells")
     made = dock(words="apple\ncar\nhouse\nfish")
-    made.session.change_settings({"inversion.steps": 2, "resolution": 64})
+    made.model.form.set_values({"inversion.steps": 2})
     qtbot.wait(50)
     return made

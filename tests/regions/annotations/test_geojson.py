@@ -174,7 +174,7 @@ def test_properties_of_gis_software_are_names_ids_and_values(read):
         ('{"type": "Topology", "arcs": []}', "TopoJSON .* convert it to GeoJSON"),
         ('{"type": "Blob"}', "neither COCO .* nor GeoJSON"),
         (geojson(), "contains no region"),
-        ({"type": "FeatureCollection", "features": 5}, "its features are not a list"),
+        ({"type": "FeatureCollection", "features": 5}, "could not be read as file of regions"),
     ],
 )
 def test_what_is_broken_is_refused_by_file_and_record(read, content, reason):

@@ -129,7 +129,7 @@ def test_subpixel_corners_count(read):
 def test_an_archive_that_is_none_or_declares_too_much_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "RoiSet.zip"
     path.write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(InputError, match="is a broken ZIP file"):
+    with pytest.raises(InputError, match="could not be read as file of regions"):
         read_annotations(path, SHAPE)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.roi", bytes(2_000_000))

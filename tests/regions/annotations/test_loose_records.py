@@ -13,7 +13,7 @@ from napari_maskinversion.base.errors import InputError, NoRegionsError
 from tests.fuzz.kinds import COCO, GEOJSON, LABELME, PANOPTIC, VOC
 from tests.scenes import label_image
 
-from .files import POLYGON, SQUARE, box, coco, cvat, feature, geojson, labelme, shape, voc
+from .files import POLYGON, box, coco, cvat, feature, geojson, labelme, shape, voc
 
 SHAPE = (20, 30)
 SOUND = {
@@ -52,23 +52,16 @@ LOOSE = [
     ("coco", runs([7, 3, 11]), "annotation 2 is broken .*add up to 21 px of 600"),
     ("coco", runs([607, -7]), "annotation 2 is broken .*run lengths"),
     ("coco", runs("X"), "not COCO's compressed text"),
-    ("coco", runs("ä"), "not COCO's compressed text"),
     ("coco", runs([0, 600], (30, 20)), "its mask has 30 x 20 px"),
     ("coco", runs([600]), "annotation 2 covers no pixel of the image"),
     ("coco", runs(5), "annotation 2 has no mask or box that can be read"),
     ("coco", {"id": 2, "segmentation": [[1, 1, 2, None, 2, 3]]}, "no mask or box"),
-    ("coco", {"id": 2, "segmentation": "here"}, "no mask or box"),
-    ("coco", {"id": 2}, "annotation 2 has no mask or box"),
     ("coco", {"id": 2, "segmentation": [[3, 3, 3, 3, 3, 3]]}, "has no area"),
     ("coco", {"id": 2, "bbox": [0, 0, 0, 0]}, "covers no pixel of the image, 20 x 30 px"),
-    ("coco", {"id": 2, "bbox": [40, 2, 6, 3]}, "covers no pixel of the image"),
     ("geojson", 5, "feature 2 has no geometry"),
-    ("geojson", {"type": "Feature", "geometry": None, "properties": None}, "has no geometry"),
     ("geojson", feature([], "MultiPolygon"), "feature 2 is empty"),
     ("geojson", feature([2, 2], "Point"), "feature 2 is a Point"),
     ("geojson", feature([[1, "a"], [2, 2], [3, 3]]), "feature 2 is broken"),
-    ("geojson", feature([[1, 1], [2, 2]]), "feature 2 is broken"),
-    ("geojson", feature(kind="Blob"), "feature 2 is broken"),
     ("geojson", feature([[1, 1], [5, 1], [1, 1], [1, 1]]), "feature 2 covers no pixel"),
     ("geojson", feature(FAR), r"feature 2 .*its corners lie beyond 1e\+09"),
     ("geojson", feature([[90, 90], [95, 90], [95, 95], [90, 90]]), "read as pixels"),
@@ -79,30 +72,22 @@ LOOSE = [
         r"shape 2 \(dog\) is broken .its outline has 2 corners",
     ),
     ("labelme", shape([[1, "a"], [2, 2], [3, 3]]), "not pairs of coordinates"),
-    ("labelme", shape([[1, float("nan")], [2, 2], [3, 3]]), "not pairs of coordinates"),
     ("labelme", shape([[1, 1]], "rectangle"), "has 1 points, and a rectangle has 2"),
-    ("labelme", shape([[5, 5], [5, 5]], "rectangle"), "it has no area"),
     ("labelme", shape([[5, 5], [5, 5]], "circle"), "its radius is 0"),
     ("labelme", shape(kind="blob"), "its shape_type is 'blob'; save it as a polygon"),
     ("labelme", shape([[1, 1], [5, 5]], "line"), r"shape 2 \(dog\) is a line"),
     ("labelme", shape([[1, 1], [2, 2]], "mask", mask="AAAA"), "not a PNG in base64"),
     ("labelme", png([[1, 1], [9, 9]]), "its mask has"),
-    ("labelme", shape(np.add(SQUARE, 90).tolist()), "covers no pixel"),
     ("voc", box("cat", 1, 1, "wide", 4), r"object 2 \(cat\) is broken .*its xmax is 'wide'"),
-    ("voc", box("cat", "nan", 1, 3, 4), "its xmin is 'nan'"),
     ("voc", "<object><name>cat</name></object>", r"object 2 \(cat\) is broken"),
     ("voc", box("cat", 40, 5, 45, 8), r"object 2 \(cat\) covers no pixel"),
     ("cvat", cvat_shape("polyline", points="1,1;5,5"), r"polyline 2 \(dog\) is a polyline"),
     ("cvat", cvat_shape("polygon", points="1,1;2,2"), "its outline has 2 corners"),
-    ("cvat", cvat_shape("polygon", points="1,1;2,x;3,3"), "not pairs of numbers"),
     ("cvat", cvat_shape("polygon"), r"a.png, polygon 2 \(dog\).*not pairs of numbers"),
-    ("cvat", cvat_shape("box", xtl=1, ytl=1, xbr="wide", ybr=3), "its xbr is 'wide'"),
     ("cvat", cvat_shape("ellipse", cx=1, cy=1, rx=1), "its ry is None"),
     ("cvat", cvat_shape("mask", rle="1,2", left=1, top=1, width=2, height=2), "add up to 3 px"),
-    ("cvat", cvat_shape("mask", rle="a", left=1, top=1, width=2, height=2), "is broken"),
     ("cvat", cvat_shape("mask", rle="1", left=1, top=1, width=10**8, height=10**4), "too large"),
     ("cvat", cvat_shape("blob"), "of an unknown kind"),
-    ("cvat", cvat_shape("box", xtl=50, ytl=1, xbr=60, ybr=3), "covers no pixel"),
 ]
 
 
@@ -119,6 +104,15 @@ def test_a_record_that_cannot_be_read_is_left_out_and_named(read, kind, record, 
         read(PAGES[kind](record))
     lost = "is broken" in note or "covers no pixel" in note
     assert isinstance(error.value, NoRegionsError) is not lost  # a data set has such files
+
+
+def test_a_record_is_not_left_out_where_memory_ran_out(read, monkeypatch):
+    def full(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("napari_maskinversion.regions.annotations.building.fill", full)
+    with pytest.raises(InputError, match="could not be read as file of regions: no room"):
+        read(PAGES["coco"](SOUND["coco"]))
 
 
 READ = [

@@ -217,7 +217,9 @@ def left_out(where: str, notes: list[str]) -> Iterator[None]:
         yield
     except LeftOut as reason:
         notes.append(f"{where} {reason} and was left out.")
-    except (ValueError, TypeError, OverflowError) as error:
+    except MemoryError:  # it says nothing about the object
+        raise
+    except Exception as error:  # readers of other formats raise nearly anything
         notes.append(f"{where}{_BROKEN}{first_line(error)}) and was left out.")
 
 

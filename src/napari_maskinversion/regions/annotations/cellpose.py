@@ -32,13 +32,9 @@ def read_seg(path: Path) -> Any:
         with path.open("rb") as file:
             shape, _, kind = read_npy_head(file)
             value = load_plain(file) if kind.kind == "O" and shape == () else None
-        objects = value.objects() if isinstance(value, PickledArray) else []
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except PlainPickleError as error:
         raise InputError(f"{path} cannot be read safely: {error}; {_WAY_OUT}.") from None
-    except ValueError as error:
-        raise InputError(f"{path} is broken: {error}; {_WAY_OUT}.") from None
+    objects = value.objects() if isinstance(value, PickledArray) else []
     if len(objects) != 1:
         raise InputError(f"{path} is not a file of Cellpose; {_WAY_OUT}.")
     return objects[0]
@@ -46,11 +42,8 @@ def read_seg(path: Path) -> Any:
 
 def parse_cellpose(page: Any, path: Path, image: ImageReference) -> Parsed:
     """Return masks; those of a volume lie on planes (z)."""
-    masks = page.get("masks")
-    try:
-        labels = masks.array().squeeze() if isinstance(masks, PickledArray) else np.zeros(0)
-    except PlainPickleError as error:
-        raise InputError(f"{path} has broken masks: {error}; {_WAY_OUT}.") from None
+    masks = page["masks"]
+    labels = masks.array().squeeze() if isinstance(masks, PickledArray) else np.zeros(0)
     if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu":
         raise InputError(f"{path} has no label image as masks; {_WAY_OUT}.")
     size = (int(labels.shape[-2]), int(labels.shape[-1]))

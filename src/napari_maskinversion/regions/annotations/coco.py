@@ -413,12 +413,8 @@ def parse_panoptic(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
     """
     chosen = choose_images(page.listed, path, image)
     notes = list(page.notes)
-    records = page.records[chosen[0].key]
-    if len(records) > 1:
-        where = f"{records[1][1]} is about the same image as {records[0][1]}"
-        raise InputError(f"{where}; keep one of them.")
     objects: list[Drawn] = []
-    for _, where, record in records:
+    for _, where, record in page.records[chosen[0].key]:
         picture = _picture(record.get("file_name"), path, where)
         regions = _segments_of(picture, size_of_images(chosen, path, image.shape))
         for number, segment in enumerate(map(_Segment.of, _segments(record)), 1):
@@ -437,9 +433,7 @@ def parse_panoptic(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
 
 def _picture(name: Any, path: Path, where: str) -> Path:
     """Return the file of a picture. Folders in its name are ignored."""
-    if not isinstance(name, str) or not Path(name).name:
-        raise InputError(f"{where} has no file_name of a picture.")
-    file = Path(name).name
+    file = Path(str(name)).name
     places = [folder / file for folder in (path.with_suffix(""), path.parent)]
     for place in places:
         if place.is_file():

@@ -19,7 +19,6 @@ from pydantic import AfterValidator
 
 from ...base.errors import InputError
 from ...base.identity import Position
-from ...base.wording import first_line
 from ..crs import Bounds, Coordinates, crs_name, find_coordinates, to_world
 from .annotation import Annotation, Annotations, color_of
 from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed
@@ -48,10 +47,7 @@ def is_geojson(page: Any) -> bool:
 def _features(page: Any, path: Path) -> list[Any]:
     """Return the features of all that is GeoJSON; a geometry becomes one for each of its parts."""
     if isinstance(page, dict) and page.get("type") == "FeatureCollection":
-        page = page.get("features")
-        if not isinstance(page, list):
-            raise InputError(f"{path} is not GeoJSON: its features are not a list.")
-        return page
+        return list(page["features"])
     if isinstance(page, dict) and page.get("type") == "GeometryCollection":
         page = page.get("geometries")
     if isinstance(page, list):
@@ -313,14 +309,11 @@ def _with_children(
 
 
 def _shape(geometry: dict[str, Any]) -> Any:
-    """Return a geometry in two dimensions; raises ValueError."""
+    """Return a geometry in two dimensions."""
     import shapely
     from shapely.geometry import shape as shape_of
 
-    try:
-        return shapely.force_2d(shape_of(geometry))
-    except Exception as error:  # shapely raises many kinds
-        raise ValueError(first_line(error)) from None
+    return shapely.force_2d(shape_of(geometry))
 
 
 def _geometry(geometry: dict[str, Any] | None, coordinates: Coordinates) -> Outline:
@@ -345,7 +338,7 @@ def _bounds(features: Sequence[_Feature]) -> list[Bounds]:
     """Return the boxes of all features that can be read, and lie on earth."""
     boxes = []
     for one in features:
-        with suppress(ValueError):
+        with suppress(Exception):  # shapely raises many kinds; it is left out below
             boxes.append(_shape(one.geometry or {}).bounds)
     return [box for box in boxes if np.abs(box).max() < _MOST]
 

@@ -11,9 +11,8 @@ from typing import Any, Final
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.reading import is_of_macos, read_bytes
-from ...base.wording import first_line
 from .annotation import SLICE
-from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed
+from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, left_out
 from .listed_images import ImageReference
 from .polygons import ellipse, ring
 
@@ -31,20 +30,15 @@ def read_rois(path: Path) -> list[tuple[str, bytes]]:
     """Return names and contents of ROIs."""
     if path.suffix.lower() != ".zip":
         return [(path.stem, read_bytes(path, "file of regions", most=_MAX_BYTES))]
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [
-                one
-                for one in archive.infolist()
-                if one.filename.lower().endswith(".roi")
-                and not is_of_macos(PurePosixPath(one.filename))
-            ]
-            if sum(one.file_size for one in members) <= _MAX_BYTES:
-                return [(Path(one.filename).stem, archive.read(one)) for one in members]
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
-    except Exception as error:  # zipfile raises many kinds on damaged files
-        raise InputError(f"{path} is a broken ZIP file: {first_line(error)}.") from None
+    with zipfile.ZipFile(path) as archive:
+        members = [
+            one
+            for one in archive.infolist()
+            if one.filename.lower().endswith(".roi")
+            and not is_of_macos(PurePosixPath(one.filename))
+        ]
+        if sum(one.file_size for one in members) <= _MAX_BYTES:
+            return [(Path(one.filename).stem, archive.read(one)) for one in members]
     raise InputError(
         f"{path} declares more than {_MAX_BYTES / 1e6:.0f} MB; save the ROIs in several files."
     )
@@ -56,15 +50,10 @@ def parse_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReferenc
 
     parsed, notes = [], list[str]()
     for number, (stem, data) in enumerate(rois, 1):
-        try:
+        with left_out(f"{path}, ROI {number} ({stem})", notes):
             roi = roifile.ImagejRoi.frombytes(data)
-        except Exception as error:  # the library checks little
-            notes.append(
-                f"{path}, ROI {number} ({stem}) is broken ({first_line(error)}) and was left out."
-            )
-            continue
-        name = str(roi.name or stem)
-        parsed.append((f"{path}, ROI {number} ({name})", name, roi))
+            name = str(roi.name or stem)
+            parsed.append((f"{path}, ROI {number} ({name})", name, roi))
     positions = _positions([roi for _, _, roi in parsed])
     automatic = {name for _, name, _ in parsed if _AUTOMATIC.fullmatch(name)}
     named = [name for _, name, _ in parsed if name not in automatic]
@@ -109,8 +98,6 @@ def _geometry(roi: Any) -> Outline:
             "it has curves, which are not read; in ImageJ, choose Edit > Selection > Interpolate "
             "and save it again"
         ) from None
-    except Exception as error:  # the library checks little
-        raise ValueError(first_line(error)) from None
     # Composite ROIs are filled as ImageJ does it: inside an odd number of outlines.
     return Outline(outlines, even_odd=len(outlines) > 1)
 

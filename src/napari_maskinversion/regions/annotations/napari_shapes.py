@@ -65,10 +65,7 @@ def parse_shapes(
 def corners_of(rows: Sequence[Mapping[str, str]]) -> Any:
     """Return the corners of a shape, (N, axes), or raise a ValueError."""
     axes = [name for name in rows[0] if name.startswith("axis-")]
-    try:
-        corners = np.array([[float(row[axis]) for axis in axes] for row in rows])
-    except ValueError:
-        corners = np.array(np.nan)
+    corners = np.array([[float(row[axis]) for axis in axes] for row in rows])
     if not np.isfinite(corners).all():
         raise ValueError("its corners are not numbers")
     return corners

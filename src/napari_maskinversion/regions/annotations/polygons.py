@@ -98,10 +98,7 @@ def ring(points: Any) -> Any:
     """Return the polygon of a list of corners (x, y), closed or not."""
     import shapely
 
-    try:
-        corners = np.asarray(points, np.float64)
-    except (TypeError, ValueError):
-        corners = np.array(np.nan)
+    corners = np.asarray(points, np.float64)
     if corners.ndim != 2 or corners.shape[1] != 2 or not np.isfinite(corners).all():
         raise ValueError("its corners are not pairs of numbers")
     if len(corners) < 3:

@@ -10,9 +10,9 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from ...base.errors import InputError
-from ...base.reading import MOST_JSON, check_kind, is_of_macos, read_text
+from ...base.reading import MOST_JSON, check_file, check_kind, is_of_macos, read_text
 from ...base.units import Georeference
-from ...base.wording import first_line
+from ...images.decoding import reading_errors
 from .annotation import Annotations
 from .building import AnnotationFormat, build
 from .cellpose import CELLPOSE, CELLPOSE_OUTLINES
@@ -200,36 +200,31 @@ class AnnotationFile:
 
     def about(self, reference: ImageReference) -> Annotations:
         """Return the regions of an image."""
-        parsed = self.format.parse(self.content, self.path, reference)
-        return build(parsed, self.path, reference)
+        with reading_errors(self.path, "file of regions"):
+            parsed = self.format.parse(self.content, self.path, reference)
+            return build(parsed, self.path, reference)
 
 
 def open_annotations(path: Path) -> AnnotationFile:
     """Parse a file in any of `FORMATS`, or the only one in a ZIP file without ROIs."""
-    check_kind(path)
-    packed = _packed(path)
-    if not packed:
-        return _open(path, path)
-    if len(packed) > 1:
-        raise InputError(f"{path} holds {', '.join(packed[:5])}; unpack it and use one of them.")
-    with TemporaryDirectory() as folder:
-        try:
-            with ZipFile(path) as archive:
-                place = Path(archive.extract(packed[0], folder))
-        except Exception as error:  # zipfile raises many kinds on damaged files
-            raise InputError(f"{path} cannot be unpacked ({first_line(error)}).") from None
-        return _open(place, path)
+    check_file(path, "file of regions")
+    with reading_errors(path, "file of regions"):
+        packed = _packed(path)
+        if not packed:
+            return _open(path, path)
+        if len(packed) > 1:
+            some = ", ".join(packed[:5])
+            raise InputError(f"{path} holds {some}; unpack it and use one of them.")
+        with TemporaryDirectory() as folder, ZipFile(path) as archive:
+            return _open(Path(archive.extract(packed[0], folder)), path)
 
 
 def _packed(path: Path) -> list[str]:
     """Return the names of JSON and XML files in a ZIP file; none if it has ROIs, or no names."""
     if path.suffix.lower() != ".zip":
         return []
-    try:
-        with ZipFile(path) as archive:
-            names = {one.filename: one.file_size for one in archive.infolist()}
-    except Exception:  # the reader of ROIs says what is wrong
-        return []
+    with ZipFile(path) as archive:
+        names = {one.filename: one.file_size for one in archive.infolist()}
     if any(name.lower().endswith(".roi") for name in names):
         return []
     ours = [name for name in names if name.lower().endswith((".json", ".geojson", ".xml"))]

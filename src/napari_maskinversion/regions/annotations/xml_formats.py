@@ -31,31 +31,15 @@ _ROUND_SIDES: Final = ("cx", "cy", "w", "h", "angle")
 
 def read_xml(path: Path) -> Any:
     """Read an XML file; refuses entities, which can be made to fill the memory."""
-    from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, parse
 
     check_file(path, "file of regions", most=MOST_JSON)
     try:
         return parse(path).getroot()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
-    except ParseError as error:
-        raise InputError(f"{path} is broken XML: {error}{_if_not_utf8(path)}.") from None
-    except DefusedXmlException:
+    except (ParseError, LookupError, ValueError) as error:  # also of entities and encodings
         raise InputError(
-            f"{path} contains XML entities, which can be harmful; remove them."
+            f"{path} is broken XML: {error}; save it as UTF-8 and without entities."
         ) from None
-    except (LookupError, ValueError) as error:  # unknown encoding
-        raise InputError(f"{path} cannot be read ({error}); save it as UTF-8.") from None
-
-
-def _if_not_utf8(path: Path) -> str:
-    """Return a hint for a file in another encoding than XML's own; "" if it is in that."""
-    try:
-        path.read_bytes().decode()
-    except UnicodeDecodeError:
-        return "; its letters are not UTF-8: save it as UTF-8"
-    return ""
 
 
 def _size(*sides: str | None) -> tuple[int, int] | None:

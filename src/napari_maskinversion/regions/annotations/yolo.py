@@ -184,11 +184,12 @@ def _by_class(names: Any, file: Path) -> dict[int, str]:
     pairs = dict(enumerate(names)) if isinstance(names, list) else names
     if isinstance(pairs, dict):
         pairs = {as_number(kind): name for kind, name in pairs.items()}
-    if not isinstance(pairs, dict) or any(type(kind) is not int for kind in pairs):
-        raise InputError(f"{file}: names are a list, or names by class; got {names!r}.")
-    for kind, name in pairs.items():
-        if type(name) not in (str, int, float):  # YAML takes the words no, off, yes, on for truths
-            raise InputError(f"{file}: the name of class {kind} needs quotes, such as 'no'.")
+    named = isinstance(pairs, dict) and all(type(kind) is int for kind in pairs)
+    # YAML takes the words no, off, yes, on for truths.
+    if not named or any(type(name) not in (str, int, float) for name in pairs.values()):
+        raise InputError(
+            f"{file}: names are a list, or names by class, with quotes such as 'no'; got {names!r}."
+        )
     return {kind: str(name).strip() for kind, name in pairs.items()}
 
 

@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from ...base.errors import InputError, ModelError
 from ...base.reading import read_json
+from ...base.wording import one_line
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
@@ -52,12 +53,12 @@ def check_transformers(kind: str) -> None:
 def check_folder(folder: Path, wanted: str | None = None) -> str:
     """Return whether a folder holds SAM 2 or SAM 3; refuse what cannot be loaded, or the other."""
     try:
-        config = read_json(folder / CONFIG)
-    except InputError as error:
+        named = read_json(folder / CONFIG)["model_type"]
+        files = _weights(folder)
+    except (InputError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(
-            f"{folder} is no folder of SAM 2 or SAM 3, or not whole: {error}"
+            f"{folder} is no folder of SAM 2 or SAM 3, or not whole: {one_line(error)}"
         ) from None
-    named = config.get("model_type") if isinstance(config, dict) else None
     kind = _KINDS.get(str(named))
     if kind is None:
         raise ModelError(
@@ -70,7 +71,7 @@ def check_folder(folder: Path, wanted: str | None = None) -> str:
             "FOLDER); boxes and points need SAM 1 or SAM 2."
         )
     check_transformers(kind)
-    for file in _weights(folder):
+    for file in files:
         _check_weights(file)
     if kind == SAM3 and not any((folder / file).is_file() for file in _TOKENIZERS):
         raise ModelError(f"{folder} is not whole: {_TOKENIZERS[0]} is missing; {_AGAIN}.")
@@ -80,11 +81,8 @@ def check_folder(folder: Path, wanted: str | None = None) -> str:
 def _weights(folder: Path) -> list[Path]:
     if not (folder / _INDEX).is_file():
         return [folder / WEIGHTS]
-    index = read_json(folder / _INDEX)
-    files = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(files, dict):
-        raise ModelError(f"{folder / _INDEX} is damaged: it has no weight_map; {_AGAIN}.")
-    return sorted({folder / Path(str(name)).name for name in files.values()})
+    files = read_json(folder / _INDEX)["weight_map"].values()
+    return sorted({folder / Path(str(name)).name for name in files})
 
 
 def _check_weights(file: Path) -> None:

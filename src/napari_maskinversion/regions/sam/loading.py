@@ -81,9 +81,7 @@ def _sam_of(state: Mapping[str, Tensor], path: Path) -> Sam:
         windows.append((rows + 1) // 2)
     local = sorted(set(windows) - {grid})
     if not depth or grid != other or len(local) > 1 or not head or width % head:
-        raise ModelError(
-            f"{path} contains tensors of sizes that make no SAM; download or copy it again."
-        )
+        raise ValueError("its blocks do not fit one another")
     channels = shape("image_encoder.neck.0.weight", 4)[0]
     encoder = ImageEncoderViT(
         img_size=grid * patch,

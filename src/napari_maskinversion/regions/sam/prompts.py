@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -164,11 +165,10 @@ def gather(
             continue
         one = objects.setdefault(next(free) if own is None else own, _Object(point.name))
         (one.positive if point.positive else one.negative).append(point.point)
-    if not objects:
-        raise InputError(f"There are only negative points ({points[0].name}, ...). {_ADVICE}")
-    for number, one in objects.items():
-        if not one.boxes and not one.positive:
-            raise InputError(f"Object {number} ({one.name}) has only negative points. {_ADVICE}")
+    lost = [one.name for one in objects.values() if not one.boxes and not one.positive]
+    if lost or not objects:
+        name = lost[0] if lost else points[0].name
+        raise InputError(f"An object has only negative points ({name}). {_ADVICE}")
     return [
         Prompt(
             id=number,
@@ -335,13 +335,10 @@ def _table(
 
 
 def _number(text: str, column: str, name: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"{name}: {column} is {text or 'empty'!r}; a number is needed.")
-    return value
+    with suppress(ValueError):
+        if math.isfinite(value := float(text)):
+            return value
+    raise InputError(f"{name}: {column} is {text or 'empty'!r}; a number is needed.")
 
 
 def object_of(value: Any, name: str) -> int | None:

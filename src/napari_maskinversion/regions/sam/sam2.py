@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...base.errors import ModelError
+from ...base.wording import first_line
 from ...engine.compute.onednn_layers import forward_only
 from .folders import SAM2, check_folder
 from .network import OnBlock, Stages
@@ -130,18 +131,9 @@ def filled(architecture: Any, folder: Path, device: torch.device) -> Any:
             output_loading_info=True,
             dtype=torch.float32,
         )
-    except (
-        ArithmeticError,
-        AttributeError,
-        KeyError,
-        OSError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
-        reason = str(error).strip().partition("\n")[0]
+    except Exception as error:  # transformers raises nearly anything on damaged folders
         raise ModelError(
-            f"{folder} cannot be loaded ({reason}); download the folder again."
+            f"{folder} cannot be loaded ({first_line(error)}); download the folder again."
         ) from error
     finally:
         logging.set_verbosity(level)
