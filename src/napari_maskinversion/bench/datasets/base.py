@@ -66,7 +66,7 @@ class Dataset:
             return self._sample(key, image)
         except BadRecordError:
             raise
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
             why = one_line(error).rstrip(".")
             raise BadRecordError(f"{key}: its annotation does not fit the set ({why}).") from error
 
