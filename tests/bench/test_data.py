@@ -384,8 +384,8 @@ def test_a_set_without_one_usable_image_is_refused(bench: Bench, own: Path) -> N
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda page: page["annotations"].pop(0), "has no annotation of this image"),
-        (lambda page: page["categories"].pop(1), "category 3"),
+        (lambda page: page["annotations"].pop(0), "does not fit the set"),
+        (lambda page: page["categories"].pop(1), "does not fit the set .3"),
         (
             lambda page: page["annotations"][0]["segments_info"].append(
                 {"id": 9, "category_id": 3}

@@ -24,18 +24,11 @@ def test_pictures_have_seeds_of_their_own():
     [
         ({"decoder": "kandinsky"}, "use kandinsky22"),
         ({"seed": -1}, "seed must be greater than or equal to 0; got -1"),
-        ({"seed": 2**32}, "got 4294967296"),
-        ({"seed": 1.5}, "got 1.5"),
         ({"seed": 2**32 - 1, "pictures": 2}, "last picture"),
         ({"pictures": 0}, "pictures must be greater"),
-        ({"steps": 0}, "steps must be greater"),
-        ({"steps": True}, "got True"),
         ({"size": 32}, "size must be .* 64"),
         ({"size": 500}, "size must be a multiple of 64; got 500"),
-        ({"size": 4096}, "less than or equal to 2048"),
         ({"guidance": float("nan")}, "guidance must be a finite number; got nan"),
-        ({"guidance": -1.0}, "got -1"),
-        ({"norm": "unit"}, "norm must be 'optimised' or 'cls'"),
         ({"dtype": "int8"}, "'float16' or 'bfloat16'; got 'int8'"),
     ],
 )

@@ -133,7 +133,10 @@ def test_the_transformer_mapper_is_refused_by_name(tmp_path):
     [
         (lambda s: s.pop("gpt.transformer.h.1.mlp.c_fc.bias"), "1 tensor is missing"),
         (lambda s: s.update({"extra": torch.zeros(1)}), "not part of the architecture"),
-        (lambda s: s.pop("clip_project.model.2.weight"), "no mapper of CLIPCap"),
+        (
+            lambda s: s.pop("clip_project.model.2.weight"),
+            "not a checkpoint of this decoder .*model.2",
+        ),
         (lambda s: s.pop("gpt.transformer.wte.weight"), "not a checkpoint of this decoder"),
         (lambda s: s["gpt.transformer.wte.weight"].fill_(torch.nan), "not finite"),
     ],

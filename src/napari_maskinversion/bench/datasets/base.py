@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ...base.errors import InputError
 from ...base.reading import read_text
 from ...base.regions import Region, Regions
+from ...base.wording import one_line
 from ...engine.methods.edits import cut_box
 from ...images.decoding import decode
 from ...images.opening import read_plane
@@ -61,7 +62,13 @@ class Dataset:
         """Read one image and its regions."""
         with opening(self._images[key], key, "image"):
             image = read_plane(self._images[key])
-        return self._sample(key, image)
+        try:
+            return self._sample(key, image)
+        except BadRecordError:
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
+            why = one_line(error).rstrip(".")
+            raise BadRecordError(f"{key}: its annotation does not fit the set ({why}).") from error
 
     def content(self, key: str) -> str:
         """Return a hash of an image's pixels, masks and labels, see `content_of`."""

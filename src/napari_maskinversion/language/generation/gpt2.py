@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ...base.download import sha256_of
 from ...base.errors import ModelError
 from ...base.reading import read_json
+from ...base.wording import one_line
 from ...engine.models.checkpoints import fill, read_weights
 from .decoder import CaptionDecoder
 from .settings import GenerationSettings
@@ -62,8 +63,14 @@ class _Gpt2Decoder(CaptionDecoder):
             )
         module: Any = nn.Module()
         module.clip_project = nn.Module()
-        module.clip_project.model = self._project = self._projection(state, path)
-        self.gpt = _empty_gpt2(state, self.inside, path, self.heads)
+        try:
+            module.clip_project.model = self._project = self._projection(state, path)
+            self.gpt = _empty_gpt2(state, self.inside, self.heads)
+        except (LookupError, ValueError) as error:
+            raise ModelError(
+                f"{path} is not a checkpoint of this decoder ({one_line(error)}); choose the "
+                "published file."
+            ) from error
         setattr(module, self.inside, self.gpt)
         fill(module, state, path=path, architecture="of this decoder")
         self.gpt.tie_weights()
@@ -86,17 +93,14 @@ class _Gpt2Decoder(CaptionDecoder):
         return logits
 
 
-def _empty_gpt2(state: Mapping[str, Tensor], inside: str, path: Path, heads: int | None) -> Any:
+def _empty_gpt2(state: Mapping[str, Tensor], inside: str, heads: int | None) -> Any:
     """Return a GPT-2 of the sizes in a checkpoint."""
     check_transformers()
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    tables = [state.get(f"{inside}.transformer.{name}.weight") for name in ("wte", "wpe")]
-    shapes = [tuple(table.shape) for table in tables if table is not None and table.ndim == 2]
+    tables = (state[f"{inside}.transformer.{name}.weight"] for name in ("wte", "wpe"))
+    (vocabulary, width), (positions, _) = (table.shape for table in tables)
     blocks = {name.split(".")[3] for name in state if name.startswith(f"{inside}.transformer.h.")}
-    if len(shapes) < 2 or not blocks or shapes[0][1] % (heads or _HEAD):
-        raise ModelError(f"{path} does not fit GPT-2: tables {shapes}, {len(blocks)} blocks.")
-    (vocabulary, width), (positions, _) = shapes
     config = GPT2Config(
         vocab_size=vocabulary,
         n_positions=positions,
@@ -134,16 +138,12 @@ class ClipCap(_Gpt2Decoder):
                 "use coco_weights.pt or conceptual_weights.pt, whose mapper has two linear layers."
             )
         width = state["gpt.transformer.wte.weight"].shape[-1]
-        shapes = [tuple(state[key].shape) if key in state else () for key in _MAPPER]
-        if [len(shape) for shape in shapes] != [2, 2] or shapes[1][0] % width:
-            raise ModelError(
-                f"{path} has no mapper of CLIPCap: {_MAPPER[0]} and {_MAPPER[1]} must be tables "
-                f"that end in a multiple of {width}."
-            )
-        (hidden, self.embed_dim), (last, _) = shapes
+        (hidden, self.embed_dim), (last, _) = (state[key].shape for key in _MAPPER)
         self.prefix_length = last // width  # ten in the published checkpoints
         return nn.Sequential(
-            nn.Linear(self.embed_dim, hidden), nn.Tanh(), nn.Linear(shapes[1][1], last)
+            nn.Linear(self.embed_dim, hidden),
+            nn.Tanh(),
+            nn.Linear(hidden, self.prefix_length * width),
         )
 
     def prefix(self, embeddings: Tensor) -> Tensor:
@@ -206,10 +206,7 @@ class DeCap(_Gpt2Decoder):
         self.memory = SupportMemory(memory.to(device))
 
     def _projection(self, state: Mapping[str, Tensor], path: Path) -> nn.Module:
-        weight = state.get(_MAPPER[0])
-        if weight is None or weight.ndim != 2:
-            raise ModelError(f"{path} is not a checkpoint of DeCap: it has no {_MAPPER[0]}.")
-        width, self.embed_dim = weight.shape
+        width, self.embed_dim = state[_MAPPER[0]].shape
         return nn.Sequential(nn.Linear(self.embed_dim, width))
 
     def prefix(self, embeddings: Tensor) -> Tensor:
