@@ -118,15 +118,23 @@ class LabelsCopy:
 
     @property
     def values(self) -> Any:
-        """The labels; 0 where the file's mask hides them."""
-        data = without_masked(self.data, self.file, self.grid.shape, labels=True)
-        if self.nodata and self.file is not None and not isinstance(data, np.ndarray):
-            return FileArray(data, self.file, "labels", self.nodata)
-        return data
+        """The labels; 0 where the file's mask hides them, and where a lazy array has no data."""
+        shown, nodata = self._shown, self._nodata
+        if nodata and self.file is not None and not isinstance(shown, np.ndarray):
+            return FileArray(shown, self.file, "labels", nodata)
+        return shown
 
     @property
     def nodata(self) -> float | None:
-        """A value that stands for no region."""
+        """A value of `values` that stands for no region."""
+        return self._nodata if isinstance(self._shown, np.ndarray) else None
+
+    @property
+    def _shown(self) -> Any:
+        return without_masked(self.data, self.file, self.grid.shape, labels=True)
+
+    @property
+    def _nodata(self) -> float | None:
         return nodata_of(self.file, self.grid.shape)
 
     def covered_on(self, cut: Slice) -> Mapping[int, Covered]:
