@@ -6,7 +6,8 @@ and kept in the cache folder. Each seed takes three fifths of the images for dec
 random from each class, and measures on the regions of the others. Every part is measured twice:
 with words that the model was taught, and with other words of its vocabulary that say nothing about
 these images, as a user's words may. Figures are means over the seeds with Student's 95 % interval.
-Parts (``--parts``): ways (of using decisions), orders (in which to decide), doubtful (decisions).
+Parts (``--parts``): ways (of using decisions), difference (of classifier and exemplars, on four
+times as many splits), orders (in which to decide), doubtful (decisions).
 Writes benchmarks/results/learning-curves.json.
 """
 
@@ -42,6 +43,8 @@ from benchmarks.drawn.cases import PROMPT, ModelUnderTest, draw_windows, subject
 from benchmarks.drawn.methods import Setting, invert
 
 COUNTS = (0, 1, 2, 5, 10, 20, 50)
+MEASURES = ("balanced", "plain")
+FURTHER = 200  # Seeds from here on
 OTHER_WORDS = ("elephant", "guitar", "lemon", "castle", "umbrella")
 PER_CLASS = 250
 SHARE = 0.6  # of the images, for decisions
@@ -193,35 +196,43 @@ def accuracy(scores: Scores, labels: NDArray[np.int64]) -> tuple[float, float]:
     return float(np.mean([right[labels == one].mean() for one in np.unique(labels)])), right.mean()
 
 
-def ways(pool: Pool, seeds: int) -> dict[str, Any]:
-    """Measure each way after each number of decisions a class, and it less the classifier."""
-    found = np.full((len(WAYS), len(COUNTS), seeds, 2), np.nan)
-    decided = np.zeros((len(COUNTS), seeds))
-    for seed in range(seeds):
+def accuracies(pool: Pool, seeds: range, ways: dict[str, Way]) -> tuple[Scores, Scores]:
+    """Return accuracies (ways, counts, seeds, measures), and how many decisions (counts, seeds)."""
+    found = np.full((len(ways), len(COUNTS), len(seeds), len(MEASURES)), np.nan)
+    decided = np.zeros((len(COUNTS), len(seeds)))
+    for place, seed in enumerate(seeds):
         inside, tested = split(pool, seed)
         inside = np.random.default_rng(seed).permutation(inside)
         classes = [inside[pool.labels[inside] == one] for one in range(len(pool.names))]
         for at, count in enumerate(COUNTS):
             known = np.concatenate([rows[:count] for rows in classes])
-            decided[at, seed] = len(known)
-            for place, (name, way) in enumerate(WAYS.items()):
+            decided[at, place] = len(known)
+            for row, (name, way) in enumerate(ways.items()):
                 if not count and name in NEED_DECISIONS:
                     continue
-                way = way if count else text
-                found[place, at, seed] = accuracy(way(pool, known, tested), pool.labels[tested])
-    measures = ("balanced", "plain")
-    better = found - found[list(WAYS).index("exemplars")]
+                scores = (way if count else text)(pool, known, tested)
+                found[row, at, place] = accuracy(scores, pool.labels[tested])
+    return found, decided
+
+
+def ways(pool: Pool, seeds: int) -> dict[str, Any]:
+    """Measure each way after each number of decisions a class."""
+    found, decided = accuracies(pool, range(seeds), WAYS)
     return {
         "decisions": decided.mean(1).round(1).tolist(),
         "ways": {
-            name: {kind: table(found[place, ..., at]) for at, kind in enumerate(measures)}
+            name: {kind: table(found[place, ..., at]) for at, kind in enumerate(MEASURES)}
             for place, name in enumerate(WAYS)
         },
-        "classifier less exemplars": {
-            kind: table(better[list(WAYS).index("classifier"), ..., at], -1.0)
-            for at, kind in enumerate(measures)
-        },
     }
+
+
+def difference(pool: Pool, seeds: int) -> dict[str, Any]:
+    """Measure the classifier less exemplars on further splits, with which nothing was chosen."""
+    two = {name: WAYS[name] for name in ("exemplars", "classifier")}
+    found, _ = accuracies(pool, range(FURTHER, FURTHER + 4 * seeds), two)
+    better = found[1] - found[0]
+    return {kind: table(better[..., at], -1.0) for at, kind in enumerate(MEASURES)}
 
 
 def table(values: NDArray[Any], least: float = 0.0) -> list[dict[str, float] | None]:
@@ -351,7 +362,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--parts", default="ways,orders,doubtful", help="separated by commas")
+    parser.add_argument("--parts", default=",".join(PARTS), help="separated by commas")
     parser.add_argument("--sets", default=",".join(KINDS), help="separated by commas")
     parser.add_argument("--out", type=Path, default=measuring.RESULTS / "learning-curves.json")
     args = parser.parse_args()
@@ -394,6 +405,7 @@ def main() -> int:
 
 PARTS: dict[str, Callable[[Pool, int], dict[str, Any]]] = {
     "ways": ways,
+    "difference": difference,
     "orders": orders,
     "doubtful": doubtful,
 }

@@ -8,7 +8,7 @@ from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocab
 from napari_maskinversion.language.ranking.ranking import rank
 from napari_maskinversion.learning.classifier import Classifier
 from napari_maskinversion.learning.evidence import doubtful
-from napari_maskinversion.learning.fitting import folds, interval, minimise
+from napari_maskinversion.learning.fitting import folds, interval, minimise, prior_of
 
 WORDS = ("red cell", "white cell", "platelet")
 
@@ -79,6 +79,35 @@ def test_few_decisions_lead_away_from_words_only_where_the_words_are_no_better_t
     lengths = [np.linalg.norm(one.texts[0]) for one in (bad, good)]
     assert lengths[0] < 0.9 < lengths[1] == pytest.approx(1)  # words that were wrong count less
     assert best(bad, rows) == labels
+
+
+def test_surer_words_that_are_right_are_softened_as_far_and_leave_as_much_to_decisions():
+    targets = np.arange(30) % 3
+    for scale in (10.0, 40.0):
+        logits = scale * np.eye(3)[targets]
+        prior = prior_of(logits, targets)
+        soft = logits / (prior.sure * prior.softer)
+        right = np.exp(soft[range(30), targets]) / np.exp(soft).sum(1)
+        assert -np.log(right).mean() == pytest.approx(0.8 * np.log(3), rel=1e-3)
+    assert prior_of(np.zeros((30, 3)), targets).softer == 1
+    assert prior_of(np.zeros((30, 3)), targets).strength > 10 * prior.strength
+
+
+def test_a_classifier_that_learns_goes_on_from_what_it_knows():
+    rows, labels, images = decided()
+    first = begun().fit(rows, labels, images)
+    few = [labels.index(word) for word in WORDS[:2]]  # nothing of the third one
+    more = [rows[few], [labels[row] for row in few], [images[row] for row in few]]
+    new, truth, _ = decided(seed=2)
+
+    def right(classifier):
+        return np.mean(
+            [one == label for one, label in zip(best(classifier, new), truth, strict=True)]
+        )
+
+    assert right(begun().fit(*more, validate=False)) < 0.8
+    assert right(first.fit(*more, validate=False)) > 0.9
+    assert first.fit(*more, validate=False).counts[WORDS[2]] == first.counts[WORDS[2]]
 
 
 def test_a_synonym_that_was_accepted_counts_for_its_word():

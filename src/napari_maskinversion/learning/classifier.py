@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, PositiveFloat
 
-from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
-from ..base.reading import as_path, parse_json, validated
-from ..language.labels.files import item_of, read_label_file
-from ..language.labels.learned import FORMAT, SUFFIX, VERSION, read_head
+from ..base.reading import as_path, parse_json
+from ..language.labels.files import item_of
+from ..language.labels.learned import SUFFIX
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.ranking.ranking import Ranking
+from .classifier_file import Record, read, write
 from .evidence import Scores, cautions, doubtful, score, usable
-from .features import HasMeasures, check_features, features_of
-from .fitting import Task, chosen_folds, product, temperature_of, usual_strength
+from .features import HasMeasures, features_of
+from .fitting import Task, chosen_folds, prior_of, product, standard, temperature_of
 
 FloatArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.intp]
 
 # Tried by cross-validation, the most cautious first
-STRENGTHS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-_ARRAYS: Final = ("texts", "learned", "centre", "spread")
+STRENGTHS: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 3.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -123,7 +119,7 @@ class Classifier:
         names: Sequence[str] = (),
         validate: bool = True,
     ) -> Self:
-        """Return the classifier of these words that learned from these decisions only.
+        """Return a classifier that begins as this one and learned from these decisions.
 
         Parameters
         ----------
@@ -167,23 +163,20 @@ class Classifier:
                 f"All {len(kept)} decisions are {seen[0]!r}: there is nothing to tell apart. "
                 "Accept another word, too, or reject some regions."
             )
-        classes = self.words + (NONE_OF_THESE,) * (NONE_OF_THESE in seen)
-        targets = np.array([classes.index(name) for name in of_kept])
         inputs = _joined(embeddings, features)[kept]
+        begun = self._begun(inputs, (NONE_OF_THESE,) * (NONE_OF_THESE in seen))
+        targets = np.array([begun.classes.index(name) for name in of_kept])
         group = np.unique([str(groups[row]) for row in kept], return_inverse=True)[1]
-        begun = replace(self, classes=classes, **_standard(inputs, self.texts.shape[1]))
-        offsets, words = begun._offsets(inputs), len(self.words)
-        # Else a few sure mistakes of the words would count for more than all other decisions.
-        is_word = targets < words
-        sure = max(1.0, temperature_of(offsets[is_word, :words], targets[is_word]))
-        begun = replace(begun, texts=self.texts / np.float32(sure))
-        usual = usual_strength(offsets / sure, targets, words)
-        task = Task(begun._inputs(inputs), offsets / sure, targets, words, usual)
-        held, scores, strength = None, None, usual
+        offsets, words, fixed = begun._logits(inputs), len(self.words), len(self.classes)
+        is_fixed = targets < fixed
+        prior = prior_of(offsets[is_fixed, :fixed], targets[is_fixed])
+        begun = begun._divided(prior.sure)
+        task = Task(begun._inputs(inputs), offsets / prior.sure, targets, fixed, prior)
+        held, scores, strength = None, None, prior.strength
         if validate:
             over, fold = chosen_folds(targets, group)
             logits, best = task.cross_validate(fold, STRENGTHS)
-            strength = best or usual
+            strength = best or strength
             tested = np.isfinite(logits[:, 0])
             if tested.any():
                 by_words = offsets[tested, :words].argmax(1) == targets[tested]
@@ -191,7 +184,7 @@ class Classifier:
                 scores = score(right, by_words, np.array(of_kept)[tested], group[tested], over)
                 temperature = temperature_of(logits[tested], targets[tested])
                 begun = replace(begun, temperature=temperature)
-            held = np.full((len(labels), len(classes)), np.nan)
+            held = np.full((len(labels), len(begun.classes)), np.nan)
             held[kept] = _softmax(logits / begun.temperature)
             notes += cautions(seen, of_kept, group, over, scores)
         every = np.arange(len(targets))
@@ -200,9 +193,9 @@ class Classifier:
         return replace(
             begun,
             features=tuple(names),
-            learned=learned,
+            learned=begun.learned + learned,
             strength=strength,
-            counts={name: of_kept.count(name) for name in seen},
+            counts=self.counts | {name: of_kept.count(name) for name in seen},
             scores=scores,
             notes=notes,
             held_out=held,
@@ -279,11 +272,7 @@ class Classifier:
         that is missing counts as the mean.
         """
         columns = [self.classes.index(label) for label in labels]
-        features = None
-        if self.features:
-            features = features_of(regions, self.features)
-            features = np.where(np.isnan(features), self.centre[-len(self.features) :], features)
-        logits = self.logits(embeddings, features)[:, columns]
+        logits = self.logits(embeddings, self.features_of(regions))[:, columns]
         chances = _softmax(logits)
         similarities = (logits * (self.temperature / self.scale)).astype(np.float32)
         orders, names = np.argsort(-logits, axis=1, kind="stable"), np.array(labels, object)
@@ -298,18 +287,20 @@ class Classifier:
             for order, row, shares in zip(orders, similarities, chances, strict=True)
         ]
 
+    def features_of(self, regions: Iterable[HasMeasures]) -> FloatArray | None:
+        """Return the features of regions that it takes; None if it takes none."""
+        if not self.features:
+            return None
+        found = features_of(regions, self.features)
+        return np.where(np.isnan(found), self.centre[-len(self.features) :], found)
+
     def logits(self, embeddings: FloatArray, features: FloatArray | None = None) -> FloatArray:
         """Return the calibrated logits, (N, classes)."""
         from ..engine.compute.compute_lock import end_threads
 
-        inputs = _joined(embeddings, features)
-        if inputs.shape[1] != len(self.centre):
-            raise InputError(
-                f"The classifier takes {len(self.centre)} numbers a region; got {inputs.shape[1]}."
-            )
-        logits = self._offsets(inputs) + product(self._inputs(inputs), self.learned)
+        logits = self._logits(_joined(embeddings, features)) / self.temperature
         end_threads()
-        return logits / self.temperature
+        return logits
 
     def probabilities(
         self, embeddings: FloatArray, features: FloatArray | None = None
@@ -345,14 +336,11 @@ class Classifier:
         Path
             The file.
         """
-        from safetensors.numpy import save as packed
-
         file = as_path(path, "classifier")
         file = file if file.suffix.lower() == SUFFIX else file.with_name(file.name + SUFFIX)
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists; choose another name, or say to overwrite it.")
-        file.absolute().parent.mkdir(parents=True, exist_ok=True)
-        record = _Record(
+        record = Record(
             words=[item_of(label) for label in self.vocabulary.full_labels],
             templates=list(self.vocabulary.templates),
             none=NONE_OF_THESE in self.classes,
@@ -367,14 +355,11 @@ class Classifier:
             software=version("napari-maskinversion"),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _ARRAYS}
-        head = {"format": FORMAT, "version": str(VERSION), "record": record.model_dump_json()}
-        with atomic_path(file) as part:
-            part.write_bytes(packed(arrays, head))
+        write(file, record, self)
         return file
 
     @classmethod
-    def load(cls, path: str | Path) -> Classifier:
+    def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote, in this version or an earlier one.
 
         Parameters
@@ -392,15 +377,38 @@ class Classifier:
         InputError
             If it is damaged, of a newer version, or something else.
         """
-        file = as_path(path, "classifier")
-        read_head(file)  # refuses what cannot be read
-        about = file.stat()
-        return _load(file, about.st_size, about.st_mtime_ns)
+        return cls(**read(as_path(path, "classifier")))
 
     def _names(self, labels: Sequence[str | None]) -> list[str]:
         """Return the classes of decisions: a synonym counts for its word."""
         names = {word: one.name for one in self.vocabulary.full_labels for word in one.words}
         return [NONE_OF_THESE if one is None else names.get(one, one) for one in labels]
+
+    def _begun(self, inputs: FloatArray, more: tuple[str, ...]) -> Self:
+        """Return the same classifier, not yet calibrated, with more classes; these are inputs."""
+        classes, changes = tuple(dict.fromkeys((*self.classes, *more))), {}
+        if not self.learned.any():
+            centre, spread = standard(inputs, self.texts.shape[1])
+            changes = {"centre": centre, "spread": spread}
+        learned = np.zeros((len(classes), inputs.shape[1] + 1))
+        begun = replace(self, classes=classes, learned=learned, temperature=1.0, **changes)
+        begun._check(inputs)
+        if self.learned.any():
+            learned[: len(self.learned)] = self.learned
+        return begun._divided(self.temperature)
+
+    def _divided(self, by: float) -> Self:
+        return replace(self, texts=self.texts / np.float32(by), learned=self.learned / by)
+
+    def _check(self, inputs: FloatArray) -> None:
+        if inputs.shape[1] != len(self.centre):
+            raise InputError(
+                f"The classifier takes {len(self.centre)} numbers a region; got {inputs.shape[1]}."
+            )
+
+    def _logits(self, inputs: FloatArray) -> FloatArray:
+        self._check(inputs)
+        return self._offsets(inputs) + product(self._inputs(inputs), self.learned)
 
     def _inputs(self, inputs: FloatArray) -> FloatArray:
         return (inputs - self.centre) * self.spread
@@ -416,79 +424,6 @@ class Classifier:
             own = [place for place, owner in enumerate(owners) if owner == word]
             offsets[:, word] = cosines[:, own].max(1) * self.scale
         return offsets
-
-
-class _Record(BaseModel):
-    """What the head of a file says; later versions read it, too."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
-
-    words: list[Any]  # As items of a label file in YAML
-    templates: list[str]
-    none: bool  # Whether "none of these" was learned
-    scale: PositiveFloat
-    temperature: PositiveFloat
-    strength: float
-    counts: dict[str, int]
-    scores: Scores | None
-    notes: list[str]
-    space: dict[str, Any]
-    features: list[str] = []
-    software: str  # Version of the plugin that wrote it
-    created: str
-
-
-@lru_cache(maxsize=4)  # a batch asks for each image
-def _load(path: Path, *_: int) -> Classifier:
-    from safetensors.numpy import load_file
-
-    record = validated(_Record, read_head(path), path)
-    content = read_label_file(path)
-    vocabulary = Vocabulary.of(
-        [label for label in content.labels if label.name != NONE_OF_THESE],
-        content.templates or (),
-    )
-    check_features(record.features, path)
-    arrays = load_file(path)
-    classes = (*vocabulary.labels, *[NONE_OF_THESE] * record.none)
-    width, inputs = (arrays.get(name, np.zeros(0)).shape[-1:] for name in ("texts", "centre"))
-    if record.features:  # those of `fit` may have no names
-        inputs = (sum(width) + len(record.features),)
-    shapes = {
-        "texts": (len(vocabulary.words), *width),
-        "learned": (len(classes), sum(inputs) + 1),
-        "centre": max(width, inputs),
-        "spread": max(width, inputs),
-    }
-    for name, shape in shapes.items():
-        array = arrays.get(name)
-        if array is None or array.shape != shape or not np.isfinite(array).all():
-            raise InputError(f"{path} is damaged: {name} does not fit its {len(classes)} classes.")
-    return Classifier(
-        vocabulary=vocabulary,
-        classes=classes,
-        scale=record.scale,
-        temperature=record.temperature,
-        strength=record.strength,
-        counts=record.counts,
-        scores=record.scores,
-        notes=tuple(record.notes),
-        features=tuple(record.features),
-        space=json.dumps(record.space, sort_keys=True) if record.space else "",
-        **{name: arrays[name] for name in _ARRAYS},
-    )
-
-
-def _standard(inputs: FloatArray, width: int) -> dict[str, Any]:
-    """Return centre and spread: embeddings, and all features together, get a mean square of 1."""
-    centre = inputs.mean(0)
-    deviation = inputs - centre
-    spread = np.ones(inputs.shape[1])
-    spread[:width] = 1 / max(float(np.sqrt((deviation[:, :width] ** 2).sum(1).mean())), 1e-12)
-    if inputs.shape[1] > width:
-        each = np.sqrt((deviation[:, width:] ** 2).mean(0))
-        spread[width:] = np.where(each > 0, 1 / np.maximum(each, 1e-12), 0.0) / np.sqrt(len(each))
-    return {"centre": centre, "spread": spread}
 
 
 def _joined(embeddings: FloatArray, features: FloatArray | None) -> FloatArray:

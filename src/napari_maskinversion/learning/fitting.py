@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,13 @@ IntArray = npt.NDArray[np.intp]
 
 _FOLDS: Final = 5
 _STEPS: Final = 100
-# See docs/concepts/learning.md: strengths where words name decisions better than chance, and not;
-# and what a strength e times as far from them has to gain in loss.
-_GOOD_WORDS: Final = 0.1
+# Strengths where words name decisions well, and no better than chance; and what a strength e times
+# as far from the one before cross-validation has to gain in loss. See docs/concepts/learning.md.
+_GOOD_WORDS: Final = 0.2
 _BAD_WORDS: Final = 10.0
-_CAUTION: Final = 2.0
-_BETTER: Final = 0.9  # Of the loss by chance
+_CAUTION: Final = 1.0
+_HEARD: Final = 0.8  # Of the loss by chance: that of words is at least this while decisions teach
+_SOFTEST: Final = 14.0  # Logarithm
 _TOLERANCE: Final = 1e-5  # Of the gradient's largest entry, for a mean loss
 
 
@@ -118,6 +119,18 @@ def interval(correct: npt.NDArray[np.bool_], groups: IntArray) -> tuple[float, f
     return float(max(0.0, middle - half)), float(middle + half if share < 1 else 1.0)
 
 
+def standard(inputs: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
+    """Return centre and spread: embeddings, and all features together, get a mean square of 1."""
+    centre = inputs.mean(0)
+    deviation = inputs - centre
+    spread = np.ones(inputs.shape[1])
+    spread[:width] = 1 / max(float(np.sqrt((deviation[:, :width] ** 2).sum(1).mean())), 1e-12)
+    if inputs.shape[1] > width:
+        each = np.sqrt((deviation[:, width:] ** 2).mean(0))
+        spread[width:] = np.where(each > 0, 1 / np.maximum(each, 1e-12), 0.0) / np.sqrt(len(each))
+    return centre, spread
+
+
 def product(inputs: FloatArray, learned: FloatArray) -> FloatArray:
     """Return the logits (N, classes) of a learned difference."""
     import torch
@@ -128,31 +141,61 @@ def product(inputs: FloatArray, learned: FloatArray) -> FloatArray:
     return np.asarray(logits.numpy())
 
 
+class Prior(NamedTuple):
+    """What decisions say of fixed logits before anything is learned."""
+
+    sure: float  # These are divided by it, to be calibrated; at least 1
+    softer: float  # And by this while decisions teach
+    strength: float
+
+
+def prior_of(offsets: FloatArray, targets: IntArray) -> Prior:
+    """Return how fixed logits (N, fixed) are heard by decisions about their classes.
+
+    Sure logits would let nothing but their mistakes teach: so they are softened until most of the
+    loss by chance is left. What is left above that says how far decisions may lead away from them.
+    """
+    weights, chance = balanced(targets, offsets.shape[1]), len(targets) * np.log(offsets.shape[1])
+    sure = max(1.0, temperature_of(offsets, targets))
+
+    def surplus(log: float) -> float:
+        return _loss(offsets / (sure * np.exp(log)), targets, weights) - _HEARD * chance
+
+    left = surplus(0.0)
+    if left < 0:
+        from scipy.optimize import brentq
+
+        return Prior(sure, float(np.exp(brentq(surplus, 0.0, _SOFTEST))), _GOOD_WORDS)
+    share = min(1.0, left / ((1 - _HEARD) * chance)) if chance else 1.0
+    return Prior(sure, 1.0, float(_GOOD_WORDS * (_BAD_WORDS / _GOOD_WORDS) ** share))
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Decided regions, ready to be learned from; the first classes are the words."""
+    """Decided regions, ready to be learned from; the logits of the first classes are fixed."""
 
     inputs: FloatArray
-    offsets: FloatArray
+    offsets: FloatArray  # Calibrated
     targets: IntArray
-    words: int
-    usual: float  # Strength before cross-validation
+    fixed: int
+    prior: Prior
 
     def start(self, rows: IntArray) -> FloatArray:
         """No difference; none of these is as likely as all words together are on average."""
         start = np.zeros((self.offsets.shape[1], self.inputs.shape[1] + 1))
-        if len(start) > self.words:
+        if len(start) > self.fixed:
             from scipy.special import logsumexp
 
-            start[-1, -1] = logsumexp(self.offsets[rows, : self.words], axis=1).mean()
+            start[-1, -1] = logsumexp(self.offsets[rows, : self.fixed], axis=1).mean()
         return start
 
     def learned(self, rows: IntArray, strength: float, start: FloatArray) -> FloatArray:
         """Return the difference that these rows teach."""
-        targets, classes = self.targets[rows], self.offsets.shape[1]
-        weights, free = balanced(targets, classes), range(self.words, classes)
-        inputs, offsets = self.inputs[rows], self.offsets[rows]
-        return minimise(inputs, offsets, targets, weights, strength, start, free)
+        targets, classes, softer = self.targets[rows], self.offsets.shape[1], self.prior.softer
+        weights, free = balanced(targets, classes), range(self.fixed, classes)
+        inputs, soft = self.inputs[rows], self.offsets[rows] / softer
+        start = start / softer
+        return softer * minimise(inputs, soft, targets, weights, strength, start, free)
 
     def cross_validate(
         self, fold: IntArray, strengths: Sequence[float]
@@ -170,18 +213,12 @@ class Task:
             return logits[0], None
         targets = self.targets[rows]
         weights = balanced(targets, self.offsets.shape[1])
-        losses = [_loss(one[rows], targets, weights) for one in logits]
-        away = np.abs(np.log(np.array(strengths) / self.usual))
+        # Each calibrated: else the strength would be chosen that is sure enough, not right.
+        calibrated = (one[rows] / temperature_of(one[rows], targets) for one in logits)
+        losses = [_loss(one, targets, weights) for one in calibrated]
+        away = np.abs(np.log(np.array(strengths) / self.prior.strength))
         best = int(np.argmin(losses + _CAUTION * away))
         return logits[best], strengths[best]
-
-
-def usual_strength(offsets: FloatArray, targets: IntArray, words: int) -> float:
-    """Return the strength before cross-validation: cautious where calibrated words beat chance."""
-    rows = np.flatnonzero(targets < words)
-    weights = balanced(targets[rows], words)
-    loss = _loss(offsets[rows, :words], targets[rows], weights)
-    return _GOOD_WORDS if loss < _BETTER * len(rows) * np.log(words) else _BAD_WORDS
 
 
 def chosen_folds(targets: IntArray, groups: IntArray) -> tuple[str, IntArray]:

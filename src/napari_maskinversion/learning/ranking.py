@@ -44,15 +44,20 @@ def rank_words(
             threshold=vocabulary.threshold,
             unknown=unknown,
         )
+    classifier = classifier_of(vocabulary, texts)
+    return classifier.rank(embeddings, vocabulary.labels, unknown, regions, vocabulary.threshold)
+
+
+def classifier_of(vocabulary: Vocabulary, texts: FloatArray) -> Classifier:
+    """Return the classifier that a vocabulary names, with the words that it does not know."""
     classifier = _classifier(vocabulary)
     known = {*classifier.classes}
     more = [label for label in vocabulary.full_labels if label.name not in known]
-    if more:
-        new = Vocabulary.of(more)
-        places = [vocabulary.labels.index(label.name) for label in more]
-        rows = [row for row, owner in enumerate(vocabulary.owners) if owner in places]
-        classifier = classifier.with_words(new, texts[rows])
-    return classifier.rank(embeddings, vocabulary.labels, unknown, regions, vocabulary.threshold)
+    if not more:
+        return classifier
+    places = [vocabulary.labels.index(label.name) for label in more]
+    rows = [row for row, owner in enumerate(vocabulary.owners) if owner in places]
+    return classifier.with_words(Vocabulary.of(more), texts[rows])
 
 
 def check_space(vocabulary: Vocabulary | None, settings: RunSettings, space: str) -> None:

@@ -60,14 +60,19 @@ def learn(
     words, examples = _examples(results, decided, image, others, more_words)
     if len({label for _, label, _, _ in examples}) < 2:
         return None
-    begun = _begun(load, results, words)
+    begun = _begun(load, results, words, results.info.vocabulary)
+    features = begun.features_of([region for *_, region in examples])
     try:
-        classifier = _fitted(begun, examples, validate=False)
+        more = {"features": features, "names": begun.features, "validate": False}
+        classifier = _fitted(begun, examples, **more)
     except InputError:  # of one class, once contradictions are left out
         return None
     # Keys accept the words of a ranking; "none of these" is what a region is suggested to be.
-    rankings = classifier.rank(results.embeddings, classifier.words)
-    among_all = classifier.rank(results.embeddings, classifier.classes)
+    none = (NONE_OF_THESE,) * (NONE_OF_THESE in classifier.classes)
+    rankings, among_all = (
+        classifier.rank(results.embeddings, classes, (), results.regions)
+        for classes in (words.labels, words.labels + none)
+    )
     best, changed = [], []
     for row, (every, region) in enumerate(zip(among_all, results.regions, strict=True)):
         first = every.labels[0]
@@ -150,15 +155,24 @@ def _examples(
     return words, examples
 
 
-def _begun(load: Callable[[], Backbone], results: Results, words: Vocabulary) -> Classifier:
+def _begun(
+    load: Callable[[], Backbone],
+    results: Results,
+    words: Vocabulary,
+    ranked_by: Vocabulary | None = None,
+) -> Classifier:
+    """Return what these words begin as: the classifier that ranked them, if one did."""
     from ...language.text import embed_vocabulary
     from ...learning.classifier import Classifier
+    from ...learning.ranking import classifier_of
     from ...results.spaces import Space
 
     model = load()
     if model.fingerprint != results.info.fingerprint:
         raise InputError("These suggestions are of another model; run again first.")
     texts, about = embed_vocabulary(model, words), Space.of(results).about
+    if ranked_by is not None and ranked_by.learned is not None:
+        return classifier_of(replace(words, learned=ranked_by.learned), texts)
     return Classifier.of_words(words, texts, model.logit_scale, about)
 
 

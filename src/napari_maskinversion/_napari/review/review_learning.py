@@ -26,10 +26,6 @@ from .review_state import ReviewState
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
 
-_RANKED: Final = (
-    "Learn from decisions has no effect while a loaded classifier suggests; Learn... makes a new "
-    "one of words and decisions."
-)
 _TOO_FEW: Final = "Learns once two words are accepted, or one and a rejection."
 _PAUSE: Final = 1000  # milliseconds; decisions within are written together
 
@@ -89,9 +85,8 @@ class ReviewLearning(QObject):
             self.noted.emit("")
             return
         self._learning.drop()
-        words = state.results.info.vocabulary
-        if not options.learn or (words is not None and words.learned):
-            self._take(state, None, _RANKED if options.learn else "")
+        if not options.learn:
+            self._take(state, None)
             return
         try:
             load = self.load(record)

@@ -1,0 +1,108 @@
+"""The file of a classifier: arrays in safetensors, and a record in JSON in its head."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, PositiveFloat
+
+from ..base.atomic_files import atomic_path
+from ..base.errors import InputError
+from ..base.reading import validated
+from ..language.labels.files import read_label_file
+from ..language.labels.learned import FORMAT, VERSION, read_head
+from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
+from .evidence import Scores
+from .features import check_features
+
+if TYPE_CHECKING:
+    from .classifier import Classifier
+
+ARRAYS: Final = ("texts", "learned", "centre", "spread")
+
+
+class Record(BaseModel):
+    """What the head of a file says; later versions read it, too."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    words: list[Any]  # As items of a label file in YAML
+    templates: list[str]
+    none: bool  # Whether "none of these" was learned
+    scale: PositiveFloat
+    temperature: PositiveFloat
+    strength: float
+    counts: dict[str, int]
+    scores: Scores | None
+    notes: list[str]
+    space: dict[str, Any]
+    features: list[str] = []
+    software: str  # Version of the plugin that wrote it
+    created: str
+
+
+def write(file: Path, record: Record, classifier: Classifier) -> None:
+    """Write a file, whole or not at all."""
+    from safetensors.numpy import save as packed
+
+    arrays = {name: np.ascontiguousarray(getattr(classifier, name)) for name in ARRAYS}
+    head = {"format": FORMAT, "version": str(VERSION), "record": record.model_dump_json()}
+    file.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(file) as part:
+        part.write_bytes(packed(arrays, head))
+
+
+def read(file: Path) -> Mapping[str, Any]:
+    """Return the fields of a classifier; refuses a file that is damaged, newer, or something else.
+
+    They are shared: a batch asks for each image.
+    """
+    read_head(file)  # refuses what cannot be read
+    about = file.stat()
+    return _read(file, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, *_: int) -> Mapping[str, Any]:
+    from safetensors.numpy import load_file
+
+    record = validated(Record, read_head(path), path)
+    content = read_label_file(path)
+    vocabulary = Vocabulary.of(
+        [label for label in content.labels if label.name != NONE_OF_THESE],
+        content.templates or (),
+    )
+    check_features(record.features, path)
+    arrays = load_file(path)
+    classes = (*vocabulary.labels, *[NONE_OF_THESE] * record.none)
+    width, inputs = (arrays.get(name, np.zeros(0)).shape[-1:] for name in ("texts", "centre"))
+    if record.features:  # those of `fit` may have no names
+        inputs = (sum(width) + len(record.features),)
+    shapes = {
+        "texts": (len(vocabulary.words), *width),
+        "learned": (len(classes), sum(inputs) + 1),
+        "centre": max(width, inputs),
+        "spread": max(width, inputs),
+    }
+    for name, shape in shapes.items():
+        array = arrays.get(name)
+        if array is None or array.shape != shape or not np.isfinite(array).all():
+            raise InputError(f"{path} is damaged: {name} does not fit its {len(classes)} classes.")
+    return {
+        "vocabulary": vocabulary,
+        "classes": classes,
+        "scale": record.scale,
+        "temperature": record.temperature,
+        "strength": record.strength,
+        "counts": record.counts,
+        "scores": record.scores,
+        "notes": tuple(record.notes),
+        "features": tuple(record.features),
+        "space": json.dumps(record.space, sort_keys=True) if record.space else "",
+        **{name: arrays[name] for name in ARRAYS},
+    }
