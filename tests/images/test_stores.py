@@ -114,7 +114,7 @@ def change(file, edit):
 def test_a_plate_without_wells_is_refused(tmp_path):
     plate(tmp_path / "a.zarr", wells=("A/1",))
     change(tmp_path / "a.zarr/.zattrs", lambda about: about["plate"].update(wells=[]))
-    with pytest.raises(InputError, match=r"a\.zarr has no image 0; it holds 0"):
+    with pytest.raises(InputError, match="zarr group without an image of its own"):
         open_image(tmp_path / "a.zarr")
 
 

@@ -89,7 +89,7 @@ def reading_errors(path: Path, what: str) -> Iterator[None]:
     """Turn any error of a reader into an `InputError` that names the file."""
     try:
         yield
-    except MaskInversionError:
+    except (MaskInversionError, MemoryError):
         raise
     except Exception as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]

@@ -102,7 +102,8 @@ def _images(node: Any, path: Path) -> tuple[str, ...]:
     _check_version(about, path)
     if "plate" in about:
         wells = [str(well["path"]) for well in about["plate"].get("wells", ())]
-        return tuple(f"{well}/{field}" for well in wells for field in _fields(node[well]))
+        fields = (f"{well}/{field}" for well in wells for field in _fields(node[well]))
+        return tuple(fields) or _ITSELF
     if "well" in about:
         return _fields(node)
     if "bioformats2raw.layout" in about:

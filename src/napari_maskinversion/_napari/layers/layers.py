@@ -77,7 +77,10 @@ def file_of(image: Any) -> Path | None:
     if not path:
         return None
     source = Path(path)
-    return source if source.exists() else None
+    try:
+        return source if source.exists() else None
+    except (OSError, ValueError):  # a share on the network that is down
+        return None
 
 
 class OtherArray:

@@ -17,6 +17,7 @@ from .results_model import ResultsModel
 _MAIN: Final = "suggestion"
 _STEP: Final = 8
 _LEAST: Final = 24
+_MOUSE: Final = (QEvent.Type.Enter, QEvent.Type.MouseButtonPress)
 
 
 class ResultColumns(QObject):
@@ -30,16 +31,11 @@ class ResultColumns(QObject):
         self._first = tuple(column.name for column in model.columns if "panel" in column.places)
         self._table = table
         self._widths: dict[str, int] = {}
-        self._fitting = False
+        self._before: list[int] = []  # widths when the mouse came
         self.header = table.horizontalHeader()
         self.header.setSectionsMovable(True)
         self.header.sectionMoved.connect(lambda *_: self.changed.emit())
-        self.header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
-        main = self._names.index(_MAIN)
-        self.header.setSectionResizeMode(main, QHeaderView.ResizeMode.Stretch)
-        self.header.sectionResized.connect(self._resized)
-        for signal in (model.modelReset, model.rowsInserted, model.dataChanged):
-            signal.connect(self._fit)
+        self.header.viewport().installEventFilter(self)
         self.header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.header.customContextMenuRequested.connect(self._open_menu)
         table.installEventFilter(self)
@@ -95,21 +91,43 @@ class ResultColumns(QObject):
         self.changed.emit()
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
-        """Handle the table's keys before napari's shortcuts."""
-        if event.type() not in (QEvent.Type.KeyPress, QEvent.Type.ShortcutOverride):
+        """Let the mouse drag the edges of columns, and handle the table's keys."""
+        kind = event.type()
+        if getattr(self, "_table", None) is None:  # deleted in Python, not yet in Qt
             return False
-        action = pressed(event, TABLE)
-        if action and event.type() == QEvent.Type.KeyPress:
-            self._by_key(action)
-        elif action:
-            event.accept()
-        return bool(action)
+        if watched is self._table:
+            if kind not in (QEvent.Type.KeyPress, QEvent.Type.ShortcutOverride):
+                return False
+            action = pressed(event, TABLE)
+            if action and kind == QEvent.Type.KeyPress:
+                self._by_key(action)
+            elif action:
+                event.accept()
+            return bool(action)
+        if kind in _MOUSE and not self._before:
+            self._before = self._sizes()
+            for place, name in enumerate(self._names):
+                if name != _MAIN:
+                    self.header.setSectionResizeMode(place, QHeaderView.ResizeMode.Interactive)
+        elif kind == QEvent.Type.Leave and self._before:
+            self._note()
+        elif kind == QEvent.Type.MouseButtonRelease and self._before:
+            self._note(stay=True)
+        return False
 
-    def _resized(self, place: int, _: int, width: int) -> None:
-        """Keep a width that the user has chosen."""
-        name = self._names[place]
-        if not self._fitting and name != _MAIN and width > 0:
-            self._widths[name] = width
+    def _note(self, *, stay: bool = False) -> None:
+        """Keep widths changed by mouse."""
+        now = self._sizes()
+        new = {
+            name: now[place]
+            for place, name in enumerate(self._names)
+            if name != _MAIN and now[place] != self._before[place] and now[place] > 0
+        }
+        self._before = now if stay else []
+        self._widths |= new
+        if not stay:
+            self._fit()
+        if new:
             self.changed.emit()
 
     def _by_key(self, action: str) -> None:
@@ -126,22 +144,27 @@ class ResultColumns(QObject):
         if name == _MAIN:
             return
         change = _STEP if action == "wider" else -_STEP
-        self.header.resizeSection(place, max(self.header.sectionSize(place) + change, _LEAST))
-
-    def _show(self, name: str, on: bool) -> None:
-        self._fitting = True  # nobody has dragged it
-        self._table.setColumnHidden(self._names.index(name), not on)
+        self._widths[name] = max(self.header.sectionSize(place) + change, _LEAST)
         self._fit()
         self.changed.emit()
 
-    def _fit(self, *_: object) -> None:
-        """Set the width of each column: what the user has chosen, else that of its content."""
-        self._fitting = True
+    def _show(self, name: str, on: bool) -> None:
+        self._table.setColumnHidden(self._names.index(name), not on)
+        self.changed.emit()
+
+    def _fit(self) -> None:
+        modes = QHeaderView.ResizeMode
         for place, name in enumerate(self._names):
-            if name != _MAIN and not self._table.isColumnHidden(place):
-                wide = self._table.sizeHintForColumn(place), self.header.sectionSizeHint(place)
-                self.header.resizeSection(place, self._widths.get(name) or max(wide))
-        self._fitting = False
+            if name == _MAIN:
+                self.header.setSectionResizeMode(place, modes.Stretch)
+            elif name in self._widths:
+                self.header.setSectionResizeMode(place, modes.Interactive)
+                self.header.resizeSection(place, self._widths[name])
+            else:
+                self.header.setSectionResizeMode(place, modes.ResizeToContents)
+
+    def _sizes(self) -> list[int]:
+        return [self.header.sectionSize(place) for place in range(len(self._names))]
 
     def _open_menu(self, where: Any) -> None:
         self.menu.popup(self.header.viewport().mapToGlobal(where))
