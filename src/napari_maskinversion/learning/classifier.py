@@ -291,8 +291,8 @@ class Classifier:
         """Return the features of regions that it takes; None if it takes none."""
         if not self.features:
             return None
-        found = features_of(regions, self.features)
-        return np.where(np.isnan(found), self.centre[-len(self.features) :], found)
+        features = features_of(regions, self.features)
+        return np.where(np.isnan(features), self.centre[-len(self.features) :], features)
 
     def logits(self, embeddings: FloatArray, features: FloatArray | None = None) -> FloatArray:
         """Return the calibrated logits, (N, classes)."""
@@ -386,12 +386,12 @@ class Classifier:
 
     def _begun(self, inputs: FloatArray, more: tuple[str, ...]) -> Self:
         """Return the same classifier, not yet calibrated, with more classes; these are inputs."""
-        classes, changes = tuple(dict.fromkeys((*self.classes, *more))), {}
+        classes, begun = tuple(dict.fromkeys((*self.classes, *more))), self
         if not self.learned.any():
             centre, spread = standard(inputs, self.texts.shape[1])
-            changes = {"centre": centre, "spread": spread}
+            begun = replace(self, centre=centre, spread=spread)
         learned = np.zeros((len(classes), inputs.shape[1] + 1))
-        begun = replace(self, classes=classes, learned=learned, temperature=1.0, **changes)
+        begun = replace(begun, classes=classes, learned=learned, temperature=1.0)
         begun._check(inputs)
         if self.learned.any():
             learned[: len(self.learned)] = self.learned

@@ -159,7 +159,7 @@ def prior_of(offsets: FloatArray, targets: IntArray) -> Prior:
     sure = max(1.0, temperature_of(offsets, targets))
 
     def surplus(log: float) -> float:
-        return _loss(offsets / (sure * np.exp(log)), targets, weights) - _HEARD * chance
+        return float(_loss(offsets / (sure * np.exp(log)), targets, weights) - _HEARD * chance)
 
     left = surplus(0.0)
     if left < 0:

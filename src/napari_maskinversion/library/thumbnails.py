@@ -57,13 +57,13 @@ def cut_out(
         size = (pixels.shape[1], pixels.shape[0])
     picture = Image.fromarray(pixels).convert("RGB").resize(size)
     step = max(1, int(2 * half) // (2 * SIDE))  # of a whole tissue, not all pixels are looked at
-    y, x = np.arange(top, bottom, step), np.arange(left, right, step)
-    within = np.ix_((y0 <= y) & (y < y1), (x0 <= x) & (x < x1))
-    mask = np.zeros((len(y), len(x)), np.uint8)
-    mask[within] = 255
+    rows, columns = np.arange(top, bottom, step), np.arange(left, right, step)
+    inside = np.ix_((y0 <= rows) & (rows < y1), (x0 <= columns) & (columns < x1))
+    mask = np.zeros((len(rows), len(columns)), np.uint8)
+    mask[inside] = 255
     if region is not None:
-        part = region.mask[np.ix_(y[within[0].ravel()] - y0, x[within[1].ravel()] - x0)]
-        mask[within] = np.asarray(255 * part, np.uint8)
+        part = region.mask[rows[inside[0]] - y0, columns[inside[1]] - x0]
+        mask[inside] = np.asarray(255 * part, np.uint8)
     picture.putalpha(Image.fromarray(mask).resize(size))
     return picture
 
