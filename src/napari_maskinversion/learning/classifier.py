@@ -18,7 +18,7 @@ from ..language.labels.files import item_of
 from ..language.labels.learned import SUFFIX
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.ranking.ranking import Ranking
-from .classifier_file import Record, read, write
+from .classifier_file import ARRAYS, Record, read, write
 from .evidence import Scores, cautions, doubtful, score, usable
 from .features import HasMeasures, features_of
 from .fitting import Task, chosen_folds, prior_of, product, standard, temperature_of
@@ -355,7 +355,7 @@ class Classifier:
             software=version("napari-maskinversion"),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        write(file, record, self)
+        write(file, record, {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS})
         return file
 
     @classmethod

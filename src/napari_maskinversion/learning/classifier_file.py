@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, PositiveFloat
@@ -19,9 +19,6 @@ from ..language.labels.learned import FORMAT, VERSION, read_head
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from .evidence import Scores
 from .features import check_features
-
-if TYPE_CHECKING:
-    from .classifier import Classifier
 
 ARRAYS: Final = ("texts", "learned", "centre", "spread")
 
@@ -46,15 +43,14 @@ class Record(BaseModel):
     created: str
 
 
-def write(file: Path, record: Record, classifier: Classifier) -> None:
+def write(file: Path, record: Record, arrays: Mapping[str, Any]) -> None:
     """Write a file, whole or not at all."""
     from safetensors.numpy import save as packed
 
-    arrays = {name: np.ascontiguousarray(getattr(classifier, name)) for name in ARRAYS}
     head = {"format": FORMAT, "version": str(VERSION), "record": record.model_dump_json()}
     file.absolute().parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(file) as part:
-        part.write_bytes(packed(arrays, head))
+        part.write_bytes(packed(dict(arrays), head))
 
 
 def read(file: Path) -> Mapping[str, Any]:
