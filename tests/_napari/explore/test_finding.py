@@ -8,6 +8,7 @@ import pytest
 from napari_maskinversion._napari.explore.find import _COLUMNS, FindSection
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.ranking.query import embed_query
+from napari_maskinversion.results.results import Results
 from tests.scenes import demo_model, picture
 
 from .test_find_widget import press
@@ -35,6 +36,11 @@ def test_embeddings_of_other_pixels_are_not_used_again(qtbot, shared, part, fini
     image.data = np.ascontiguousarray(image.data[::-1])
     assert not reused()
     assert reused()
+    # As of a run that was cancelled: its last regions have no results.
+    record = part.model.finding.record
+    first = Results(record.results.info, record.results.regions[:1])
+    object.__setattr__(record, "results", first)
+    assert not reused()
     assert not messages
     # Several words, and what is to be avoided, as in a library.
     part.words.setText("a house, not a green frog")
