@@ -1,14 +1,17 @@
 """ "As displayed" is what the canvas shows; "this layer" is the layer by itself."""
 
 import threading
+from pathlib import Path
 
 import dask.array as da
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from napari.layers import Image
 from napari.utils.colormaps import Colormap
 
 from napari_maskinversion._napari.layers.coordinates import ViewPoint, plane_of
+from napari_maskinversion._napari.layers.layers import FILE, file_of
 from napari_maskinversion._napari.layers.pictures import copy_picture
 from napari_maskinversion._napari.layers.tasks import ImageFingerprint
 from napari_maskinversion._napari.run_requests.preparing import background_of, image_layers, prepare
@@ -258,3 +261,11 @@ def test_pixels_of_each_channel_that_is_displayed_count_and_hiding_one_does_not(
     assert ImageFingerprint.of(prepare(viewer, session)).has_pixels_of(before)
     green.data = green.data[::-1].copy()
     assert not ImageFingerprint.of(prepare(viewer, session)).has_pixels_of(before)
+
+
+def test_a_layer_from_a_share_that_is_down_has_no_file(monkeypatch):
+    def down(_):
+        raise OSError(112, "Host is down")
+
+    monkeypatch.setattr(Path, "exists", down)
+    assert file_of(Image(np.zeros((4, 4)), metadata={FILE: "/share/a.tif"})) is None
