@@ -264,8 +264,12 @@ def test_pixels_of_each_channel_that_is_displayed_count_and_hiding_one_does_not(
 
 
 def test_a_layer_from_a_share_that_is_down_has_no_file(monkeypatch):
+    layer = Image(np.zeros((4, 4)), metadata={FILE: "/share/a.tif"})
+
     def down(_):
         raise OSError(112, "Host is down")
 
-    monkeypatch.setattr(Path, "exists", down)
-    assert file_of(Image(np.zeros((4, 4)), metadata={FILE: "/share/a.tif"})) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", down)
+        file = file_of(layer)
+    assert file is None
