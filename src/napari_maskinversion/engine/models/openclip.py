@@ -445,9 +445,13 @@ def tokenizer_of(
 def _is_cached(repository: str) -> bool:
     """Return whether transformers has read a tokenizer of the hub before."""
     from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
 
     files = ("tokenizer_config.json", *VOCABULARIES)
-    return any(isinstance(try_to_load_from_cache(repository, file), str) for file in files)
+    try:
+        return any(isinstance(try_to_load_from_cache(repository, file), str) for file in files)
+    except HFValidationError:  # a configuration may name anything
+        return False
 
 
 def side_of(size: int | Sequence[int]) -> int:
