@@ -38,7 +38,7 @@ def read_xml(path: Path) -> Any:
         return parse(path).getroot()
     except (ParseError, LookupError, ValueError) as error:  # also of entities and encodings
         raise InputError(
-            f"{path} is broken XML: {error}; save it again, as UTF-8 and without entities."
+            f"{path} is broken XML: {error}; copy it again, or save it as UTF-8 without entities."
         ) from None
 
 
