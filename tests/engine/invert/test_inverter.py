@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from napari_maskinversion import InversionConfig, MaskInverter
+from napari_maskinversion import InversionConfig, MaskInverter, load_model
 from napari_maskinversion.base.errors import (
     ConfigError,
     EmptyMaskError,
@@ -287,7 +287,30 @@ def test_a_resolution_that_no_memory_holds_is_refused_before_work(monkeypatch, r
         run(demo_model(), picture(), regions(1), None, RunSettings(resolution=resolution))
 
 
-@pytest.mark.parametrize("memory_mb", [-1, 10**9, 1.5, "all"])
+@pytest.mark.parametrize("memory_mb", [-1, 10**9, 1.5, True, "all"])
 def test_a_memory_budget_that_the_machine_lacks_is_refused(memory_mb):
     with pytest.raises(ConfigError, match="memory_mb must be a whole number from 0 to"):
         MaskInverter(demo_model(), memory_mb=memory_mb)
+
+
+def test_weights_changed_in_inference_mode_count_for_the_next_image():
+    model = load_model("demo", device="cpu")
+    with torch.inference_mode():
+        model.clip.double().float()  # from here on, they do not tell of changes
+    image, mask = np.full((128, 128, 3), 90, np.uint8), np.zeros((1, 128, 128), bool)
+    image[20:40, 20:40], mask[0, 20:80, 20:80] = 200, True
+
+    def embedded():
+        inverter = MaskInverter(model)
+        inverter.set_image(image)
+        return inverter.invert(mask).embeddings
+
+    embedded()
+    with torch.inference_mode():
+        for name, weights in model.clip.visual.named_parameters():
+            if "c_proj.weight" in name:
+                weights.mul_(3)
+    after = embedded()
+    copies = {name: weights.clone() for name, weights in model.clip.state_dict().items()}
+    model.clip.load_state_dict(copies, assign=True)  # other memory: nothing known holds
+    np.testing.assert_allclose(after, embedded(), atol=1e-6)

@@ -112,6 +112,8 @@ def _recorded(
                 tensor.copy_(old)
         for one, other in zip(*outcomes, strict=True):
             if not (one - other).norm() <= _LIKE * other.norm():
+                if not other.isfinite().all():  # whoever uses it refuses the model
+                    return graph
                 raise ArithmeticError("recorded and plain work disagree")
         _tried.add(kind)
     return graph

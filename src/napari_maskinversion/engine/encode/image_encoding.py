@@ -60,6 +60,8 @@ def _of_weights(
     module: nn.Module, weights: Sequence[Tensor], key: Any, make: Callable[[], Result]
 ) -> Result:
     """Return what ``make`` makes of a module's weights; again only for another key or weights."""
+    if any(map(Tensor.is_inference, weights)):  # they do not tell of changes
+        return make()
     now = key, [weight._version for weight in weights]
     then, held, known = _OF_WEIGHTS.get(module, (None, [], None))
     if now == then and all(map(Tensor.is_set_to, weights, held)):

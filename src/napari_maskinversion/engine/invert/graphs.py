@@ -44,7 +44,7 @@ def encode(
     numbers = images * (math.prod(grid) + 1) * tower.weight.shape[0]
     # Other towers need autograd.
     suits = tower.several and numbers <= _MOST_ENCODED and available(image.device) and recent()
-    if not suits:
+    if not suits or tower.weight.is_inference():  # weights that do not tell of changes
         return tower.encode_checked(image, layers, dtype)
     key = image.shape, image.dtype, image.device, layers, dtype, versions(tower.visual)
     kept: _Encoding | None = take(tower.visual, ENCODING, key)

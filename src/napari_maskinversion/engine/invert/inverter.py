@@ -196,7 +196,8 @@ class MaskInverter(RegionEmbedder):
         self._memory_mb = memory_mb
         self._halved = 0
         most = total_memory(model.device) // _MB
-        whole = isinstance(memory_mb, Integral)
+        number: Any = memory_mb
+        whole = isinstance(number, Integral) and not isinstance(number, bool)
         if memory_mb is not None and not (whole and 0 <= memory_mb <= most):
             raise ConfigError(
                 f"memory_mb must be a whole number from 0 to {most}, the memory of "
