@@ -19,7 +19,8 @@ _STEPS: Final = 100
 _GOOD_WORDS: Final = 0.2
 _BAD_WORDS: Final = 10.0
 _CAUTION: Final = 1.0
-_HEARD: Final = 0.8  # Of the loss by chance: that of words is at least this while decisions teach
+# Words are softened until their loss is this share of the loss by chance, while decisions teach
+_HEARD: Final = 0.8
 _SOFTEST: Final = 14.0  # Logarithm
 _TOLERANCE: Final = 1e-5  # Of the gradient's largest entry, for a mean loss
 
@@ -142,7 +143,7 @@ def product(inputs: FloatArray, learned: FloatArray) -> FloatArray:
 
 
 class Prior(NamedTuple):
-    """What decisions say of fixed logits before anything is learned."""
+    """How far fixed logits are trusted, by decisions, before anything is learned."""
 
     sure: float  # These are divided by it, to be calibrated; at least 1
     softer: float  # And by this while decisions teach
@@ -150,10 +151,11 @@ class Prior(NamedTuple):
 
 
 def prior_of(offsets: FloatArray, targets: IntArray) -> Prior:
-    """Return how fixed logits (N, fixed) are heard by decisions about their classes.
+    """Return how far fixed logits (N, fixed) are trusted, by decisions about their classes.
 
-    Sure logits would let nothing but their mistakes teach: so they are softened until most of the
-    loss by chance is left. What is left above that says how far decisions may lead away from them.
+    Where logits are sure and right, a decision has no gradient, and only mistakes teach. So they
+    are softened until most of the loss by chance is left. The larger the loss is without that, the
+    weaker is the penalty on what is learned.
     """
     weights, chance = balanced(targets, offsets.shape[1]), len(targets) * np.log(offsets.shape[1])
     sure = max(1.0, temperature_of(offsets, targets))

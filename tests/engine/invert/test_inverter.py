@@ -306,11 +306,13 @@ def test_weights_changed_in_inference_mode_count_for_the_next_image():
         return inverter.invert(mask).embeddings
 
     embedded()
+    fingerprint = model.fingerprint
     with torch.inference_mode():
         for name, weights in model.clip.visual.named_parameters():
             if "c_proj.weight" in name:
                 weights.mul_(3)
     after = embedded()
+    assert model.fingerprint != fingerprint
     copies = {name: weights.clone() for name, weights in model.clip.state_dict().items()}
     model.clip.load_state_dict(copies, assign=True)  # other memory: nothing known holds
     np.testing.assert_allclose(after, embedded(), atol=1e-6)

@@ -518,9 +518,9 @@ def find_regions(
     if candidates:
         show(words.COMPARING_INPUTS)
         now = identities(run.input.tasks(check_stopped))
+        same = [one for one in candidates if one.identities == now]
         # A run that was cancelled has results of its first regions only.
-        whole = [one for one in candidates if len(one.results) == len(one.identities)]
-        same = [one for one in whole if one.identities == now]
+        same = [one for one in same if len(one.results) == len(now)]
         pixels = ImageFingerprint.of(run.input) if same else None
         known = next((one for one in same if one.fingerprint == pixels), None)
     record = known or RunTask(run, store).run()

@@ -117,25 +117,16 @@ class LabelsCopy:
     covered: CoveredOnPlanes = field(default_factory=dict)
 
     @property
-    def values(self) -> Any:
-        """The labels; 0 where the file's mask hides them, and where a lazy array has no data."""
-        shown, nodata = self._shown, self._nodata
+    def values(self) -> tuple[Any, float | None]:
+        """The labels, 0 where the file's mask hides them; and a value that stands for no region.
+
+        Where the labels are lazy, that value is 0 already.
+        """
+        shown = without_masked(self.data, self.file, self.grid.shape, labels=True)
+        nodata = nodata_of(self.file, self.grid.shape)
         if nodata and self.file is not None and not isinstance(shown, np.ndarray):
-            return FileArray(shown, self.file, "labels", nodata)
-        return shown
-
-    @property
-    def nodata(self) -> float | None:
-        """A value of `values` that stands for no region."""
-        return self._nodata if isinstance(self._shown, np.ndarray) else None
-
-    @property
-    def _shown(self) -> Any:
-        return without_masked(self.data, self.file, self.grid.shape, labels=True)
-
-    @property
-    def _nodata(self) -> float | None:
-        return nodata_of(self.file, self.grid.shape)
+            return FileArray(shown, self.file, "labels", nodata), None
+        return shown, nodata
 
     def covered_on(self, cut: Slice) -> Mapping[int, Covered]:
         """Return the regions of a plane that the labels do not show whole."""
@@ -236,7 +227,7 @@ class RunInput:
         grid, cut = labels.grid, slice_of(labels.grid, self.view)
         names = axis_names(cut, self.view)
         planes = regions_by_plane(
-            without_nodata(labels.values, labels.nodata),
+            without_nodata(*labels.values),
             names=names,
             axes=cut.axes,
             mode=mode,
@@ -297,8 +288,8 @@ class RunInput:
     def _labels(self, labels: LabelsCopy, view: ViewPoint) -> Any:
         cut = slice_of(labels.grid, view)
         index = [0] * len(cut.index) if labels.pinned else list(cut.index)
-        plane = plane_of_labels(labels.values, axes=cut.axes, index=index)
-        return without_nodata(plane, labels.nodata)
+        values, nodata = labels.values
+        return without_nodata(plane_of_labels(values, axes=cut.axes, index=index), nodata)
 
     def _named(self, regions: Regions) -> Regions:
         facts = {} if isinstance(self.regions, ShapesCopy) else self.regions.facts

@@ -60,7 +60,7 @@ def _of_weights(
     module: nn.Module, weights: Sequence[Tensor], key: Any, make: Callable[[], Result]
 ) -> Result:
     """Return what ``make`` makes of a module's weights; again only for another key or weights."""
-    if any(map(Tensor.is_inference, weights)):  # they do not tell of changes
+    if any(map(Tensor.is_inference, weights)):  # they count no changes
         return make()
     now = key, [weight._version for weight in weights]
     then, held, known = _OF_WEIGHTS.get(module, (None, [], None))
@@ -117,7 +117,7 @@ class LayerConstants:
         return replace(self, **{name: getattr(self, name)[images] for name in _OF_AN_IMAGE})
 
     def tensors(self) -> list[Tensor]:
-        """Return what hangs on the image; the rest hangs on the model alone."""
+        """Return the tensors that depend on the image; the others depend on the model alone."""
         tokens = [] if self.inputs is None else [self.inputs.tokens]
         return [*(getattr(self, name) for name in _OF_AN_IMAGE), *tokens]
 
@@ -156,7 +156,7 @@ class ImageEncoding:
         return replace(self, embedding=self.embedding[images], layers=layers)
 
     def tensors(self) -> list[Tensor]:
-        """Return what hangs on the image."""
+        """Return the tensors that depend on the image."""
         return [self.embedding, *(tensor for layer in self.layers for tensor in layer.tensors())]
 
     def own(self) -> ImageEncoding:

@@ -115,11 +115,11 @@ class LeGrad:
         return _summed(layer.vjp(grad) for layer in self._layers)
 
     def own(self) -> LeGrad:
-        """Return the same map on copies of all that hangs on the image; of exact routes."""
+        """Return the same map on copies of the image's tensors; only for exact routes."""
         return LeGrad([layer.own() for layer in self._given], self._memory)
 
     def tensors(self) -> list[Tensor]:
-        """Return what hangs on the image; those of another one of the same size may be copied."""
+        """Return the tensors that depend on the image; those of another image of its size fit."""
         return [tensor for layer in self._layers for tensor in layer.tensors()]
 
     def weights(self) -> list[object]:

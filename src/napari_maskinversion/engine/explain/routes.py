@@ -73,7 +73,7 @@ class DirectRoute:
         return DirectRoute(self._c.own())
 
     def tensors(self) -> list[Tensor]:
-        """Return what hangs on the image."""
+        """Return the tensors that depend on the image."""
         return self._c.tensors()
 
     def project(self, embeddings: Tensor, out: Tensor) -> None:
@@ -167,7 +167,7 @@ class DecomposedRoute:
         return DecomposedRoute(self._blocks.clone(), self._dtype, fuses=self.fuses)
 
     def tensors(self) -> list[Tensor]:
-        """Return what hangs on the image."""
+        """Return the tensors that depend on the image."""
         return [self._blocks]
 
     def project(self, embeddings: Tensor, out: Tensor) -> None:

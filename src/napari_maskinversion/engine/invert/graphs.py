@@ -1,8 +1,8 @@
 """Encodings and steps of the loop as CUDA graphs, for the next image like the last one.
 
-What is recorded works on copies of all that hangs on the image. The constants of another one of the
-same shape are copied there, and what leaves is copied out: so a graph is recorded once for a shape,
-and no image meets the numbers of another.
+A graph works on copies of the tensors that depend on the image. Those of the next image of the same
+shape are copied there, and results are copied out: so a graph is recorded once for a shape, and no
+image meets the numbers of another.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def encode(
     numbers = images * (math.prod(grid) + 1) * tower.weight.shape[0]
     # Other towers need autograd.
     suits = tower.several and numbers <= _MOST_ENCODED and available(image.device) and recent()
-    if not suits or tower.weight.is_inference():  # weights that do not tell of changes
+    if not suits:
         return tower.encode_checked(image, layers, dtype)
     key = image.shape, image.dtype, image.device, layers, dtype, versions(tower.visual)
     kept: _Encoding | None = take(tower.visual, ENCODING, key)

@@ -167,5 +167,9 @@ def fingerprint(module: nn.Module, *facts: object) -> str:
 def versions(module: nn.Module) -> tuple[object, ...]:
     """Return what differs after training, loading weights, or moving to a device or dtype."""
     tensors = [*module.parameters(), *module.buffers()]
-    # `Module.to` puts new memory under a tensor without a change of its counter.
-    return tuple((tensor._version, tensor.data_ptr(), tensor.dtype) for tensor in tensors)
+    # Those of inference mode count no changes, so each answer is another one. `Module.to` puts new
+    # memory under a tensor without a change of its counter.
+    return tuple(
+        (object() if one.is_inference() else one._version, one.data_ptr(), one.dtype)
+        for one in tensors
+    )

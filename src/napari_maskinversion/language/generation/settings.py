@@ -17,7 +17,6 @@ FloatArray = npt.NDArray[np.float32]
 Search = Literal["greedy", "beam", "top-p"]  # the last one is in results of earlier versions only
 Norm = Literal["optimised", "cls"]
 SEARCHES: Final[tuple[Search, ...]] = ("greedy", "beam")
-NORMS: Final[tuple[Norm, ...]] = ("optimised", "cls")
 
 
 class GenerationSettings(Config):
