@@ -215,7 +215,7 @@ def close_sections(panel: Any) -> None:
         panel.captions.section,
         panel.imagine.section,
     ):
-        section.collapse(animate=False)
+        section.toggle.setChecked(False)
 
 
 def why(window: Window) -> None:

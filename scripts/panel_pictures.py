@@ -57,7 +57,7 @@ def moments(window: Window) -> Iterator[tuple[str, list[Callable[[], object]]]]:
         window.rest()
         yield f"explore-{_in_file(section.title)}", tabs[2:3]
         for one in (section, *above):
-            one.collapse(animate=False)
+            one.toggle.setChecked(False)
 
 
 def _outside(section: Any) -> list[Any]:

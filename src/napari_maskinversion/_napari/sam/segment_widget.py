@@ -23,6 +23,7 @@ from .prompt_layers import NEGATIVE, POSITIVE
 
 _NONE: Final = "none: as drawn"
 _SHARES: Final = ("score", "stability", "overlap")
+_WIDTH: Final = 330  # pixels: names of layers and checkpoints may shrink, but not to nothing
 
 
 class SegmentWidget(QWidget):
@@ -126,6 +127,7 @@ class SegmentWidget(QWidget):
             *self.cleaning.rows().values(),
         ]
         stack(self, form(rows))
+        self.setMinimumWidth(_WIDTH)
 
     # -- checkpoint ---------------------------------------------------------------------------
 
