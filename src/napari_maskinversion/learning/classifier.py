@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from importlib.metadata import version
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -13,15 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
-from ..base.reading import as_path, parse_json
-from ..language.labels.files import item_of
+from ..base.reading import as_path
 from ..language.labels.learned import SUFFIX
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.ranking.ranking import Ranking
-from .classifier_file import ARRAYS, Record, read, write
+from . import fitting
+from .classifier_file import read, write
 from .evidence import Scores, cautions, doubtful, score, usable
 from .features import HasMeasures, features_of
-from .fitting import Task, chosen_folds, prior_of, product, standard, temperature_of
 
 FloatArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.intp]
@@ -163,18 +160,18 @@ class Classifier:
                 f"All {len(kept)} decisions are {seen[0]!r}: there is nothing to tell apart. "
                 "Accept another word, too, or reject some regions."
             )
-        inputs = _joined(embeddings, features)[kept]
+        inputs = fitting.joined(embeddings, features)[kept]
         begun = self._begun(inputs, (NONE_OF_THESE,) * (NONE_OF_THESE in seen))
         targets = np.array([begun.classes.index(name) for name in of_kept])
         group = np.unique([str(groups[row]) for row in kept], return_inverse=True)[1]
         offsets, words, fixed = begun._logits(inputs), len(self.words), len(self.classes)
         is_fixed = targets < fixed
-        prior = prior_of(offsets[is_fixed, :fixed], targets[is_fixed])
+        prior = fitting.prior_of(offsets[is_fixed, :fixed], targets[is_fixed])
         begun = begun._divided(prior.sure)
-        task = Task(begun._inputs(inputs), offsets / prior.sure, targets, fixed, prior)
+        task = fitting.Task(begun._inputs(inputs), offsets / prior.sure, targets, fixed, prior)
         held, scores, strength = None, None, prior.strength
         if validate:
-            over, fold = chosen_folds(targets, group)
+            over, fold = fitting.chosen_folds(targets, group)
             logits, best = task.cross_validate(fold, STRENGTHS)
             strength = best or strength
             tested = np.isfinite(logits[:, 0])
@@ -182,13 +179,13 @@ class Classifier:
                 by_words = offsets[tested, :words].argmax(1) == targets[tested]
                 right = logits[tested].argmax(1) == targets[tested]
                 scores = score(right, by_words, np.array(of_kept)[tested], group[tested], over)
-                temperature = temperature_of(logits[tested], targets[tested])
+                temperature = fitting.temperature_of(logits[tested], targets[tested])
                 begun = replace(begun, temperature=temperature)
             held = np.full((len(labels), len(begun.classes)), np.nan)
-            held[kept] = _softmax(logits / begun.temperature)
+            held[kept] = fitting.softmax(logits / begun.temperature)
             notes += cautions(seen, of_kept, group, over, scores)
         every = np.arange(len(targets))
-        learned = task.learned(every, strength, task.start(every))
+        learned = task.learned(every, strength)
         end_threads()
         return replace(
             begun,
@@ -206,11 +203,7 @@ class Classifier:
         """One line about its accuracy."""
         if self.scores is None:
             return "Too few decisions to measure the accuracy: accept more regions of each word."
-        (right, interval), scores = self.scores.all.texts, self.scores
-        return (
-            f"Right on {scores.over} that were held out: {right} of {scores.all.regions} regions "
-            f"(95 %: {interval}); the words alone: {100 * scores.words:.0f} %"
-        )
+        return self.scores.summary
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Return a table for people: class, decisions, share that is right, its interval."""
@@ -273,7 +266,7 @@ class Classifier:
         """
         columns = [self.classes.index(label) for label in labels]
         logits = self.logits(embeddings, self.features_of(regions))[:, columns]
-        chances = _softmax(logits)
+        chances = fitting.softmax(logits)
         similarities = (logits * (self.temperature / self.scale)).astype(np.float32)
         orders, names = np.argsort(-logits, axis=1, kind="stable"), np.array(labels, object)
         return [
@@ -298,7 +291,7 @@ class Classifier:
         """Return the calibrated logits, (N, classes)."""
         from ..engine.compute.compute_lock import end_threads
 
-        logits = self._logits(_joined(embeddings, features)) / self.temperature
+        logits = self._logits(fitting.joined(embeddings, features)) / self.temperature
         end_threads()
         return logits
 
@@ -319,7 +312,7 @@ class Classifier:
         ndarray, shape (N, classes), float32
             In the order of ``classes``; rows sum to 1.
         """
-        return np.asarray(_softmax(self.logits(embeddings, features)), np.float32)
+        return np.asarray(fitting.softmax(self.logits(embeddings, features)), np.float32)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a file, whole or not at all.
@@ -340,22 +333,7 @@ class Classifier:
         file = file if file.suffix.lower() == SUFFIX else file.with_name(file.name + SUFFIX)
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists; choose another name, or say to overwrite it.")
-        record = Record(
-            words=[item_of(label) for label in self.vocabulary.full_labels],
-            templates=list(self.vocabulary.templates),
-            none=NONE_OF_THESE in self.classes,
-            scale=self.scale,
-            temperature=self.temperature,
-            strength=self.strength,
-            counts=self.counts,
-            scores=self.scores,
-            notes=list(self.notes),
-            space=parse_json(self.space or "{}", "space"),
-            features=list(self.features),
-            software=version("napari-maskinversion"),
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        write(file, record, {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS})
+        write(file, {one.name: getattr(self, one.name) for one in fields(self)})
         return file
 
     @classmethod
@@ -388,7 +366,7 @@ class Classifier:
         """Return the same classifier, not yet calibrated, with more classes; these are inputs."""
         classes, begun = tuple(dict.fromkeys((*self.classes, *more))), self
         if not self.learned.any():
-            centre, spread = standard(inputs, self.texts.shape[1])
+            centre, spread = fitting.standard(inputs, self.texts.shape[1])
             begun = replace(self, centre=centre, spread=spread)
         learned = np.zeros((len(classes), inputs.shape[1] + 1))
         begun = replace(begun, classes=classes, learned=learned, temperature=1.0)
@@ -408,30 +386,10 @@ class Classifier:
 
     def _logits(self, inputs: FloatArray) -> FloatArray:
         self._check(inputs)
-        return self._offsets(inputs) + product(self._inputs(inputs), self.learned)
+        embeddings = inputs[:, : self.texts.shape[1]]
+        by_words = self.scale * fitting.best_cosines(embeddings, self.texts, self.vocabulary.owners)
+        offsets = np.pad(by_words, ((0, 0), (0, len(self.classes) - len(self.words))))
+        return offsets + fitting.product(self._inputs(inputs), self.learned)
 
     def _inputs(self, inputs: FloatArray) -> FloatArray:
         return (inputs - self.centre) * self.spread
-
-    def _offsets(self, inputs: FloatArray) -> FloatArray:
-        """Logits of the words; 0 for none of these."""
-        import torch
-
-        embeddings = torch.from_numpy(inputs[:, : self.texts.shape[1]].astype(np.float32))
-        cosines = (embeddings @ torch.from_numpy(self.texts).T).numpy().astype(np.float64)
-        offsets, owners = np.zeros((len(inputs), len(self.classes))), self.vocabulary.owners
-        for word in range(len(self.words)):
-            own = [place for place, owner in enumerate(owners) if owner == word]
-            offsets[:, word] = cosines[:, own].max(1) * self.scale
-        return offsets
-
-
-def _joined(embeddings: FloatArray, features: FloatArray | None) -> FloatArray:
-    parts = [embeddings] if features is None else [embeddings, features]
-    return np.hstack([np.asarray(one, np.float64) for one in parts])
-
-
-def _softmax(logits: FloatArray) -> FloatArray:
-    from scipy.special import softmax
-
-    return np.asarray(softmax(logits, axis=1))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,14 +15,16 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
-from ..base.reading import validated
-from ..language.labels.files import read_label_file
+from ..base.reading import parse_json, validated
+from ..language.labels.files import item_of, read_label_file
 from ..language.labels.learned import FORMAT, VERSION, read_head
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from .evidence import Scores
 from .features import check_features
 
-ARRAYS: Final = ("texts", "learned", "centre", "spread")
+_ARRAYS: Final = ("texts", "learned", "centre", "spread")
+_AS_THEY_ARE: Final = ("scale", "temperature", "strength", "counts", "scores")
+_TUPLES: Final = ("notes", "features")
 
 
 class Record(BaseModel):
@@ -43,14 +47,25 @@ class Record(BaseModel):
     created: str
 
 
-def write(file: Path, record: Record, arrays: Mapping[str, Any]) -> None:
-    """Write a file, whole or not at all."""
+def write(file: Path, fields: Mapping[str, Any]) -> None:
+    """Write the fields of a classifier, whole or not at all."""
     from safetensors.numpy import save as packed
 
+    vocabulary = fields["vocabulary"]
+    record = Record(
+        words=[item_of(label) for label in vocabulary.full_labels],
+        templates=list(vocabulary.templates),
+        none=NONE_OF_THESE in fields["classes"],
+        space=parse_json(fields["space"] or "{}", "space"),
+        software=version("napari-maskinversion"),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        **{name: fields[name] for name in (*_AS_THEY_ARE, *_TUPLES)},
+    )
     head = {"format": FORMAT, "version": str(VERSION), "record": record.model_dump_json()}
+    arrays = {name: np.ascontiguousarray(fields[name]) for name in _ARRAYS}
     file.absolute().parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(file) as part:
-        part.write_bytes(packed(dict(arrays), head))
+        part.write_bytes(packed(arrays, head))
 
 
 def read(file: Path) -> Mapping[str, Any]:
@@ -92,13 +107,8 @@ def _read(path: Path, *_: int) -> Mapping[str, Any]:
     return {
         "vocabulary": vocabulary,
         "classes": classes,
-        "scale": record.scale,
-        "temperature": record.temperature,
-        "strength": record.strength,
-        "counts": record.counts,
-        "scores": record.scores,
-        "notes": tuple(record.notes),
-        "features": tuple(record.features),
         "space": json.dumps(record.space, sort_keys=True) if record.space else "",
-        **{name: arrays[name] for name in ARRAYS},
+        **{name: getattr(record, name) for name in _AS_THEY_ARE},
+        **{name: tuple(getattr(record, name)) for name in _TUPLES},
+        **{name: arrays[name] for name in _ARRAYS},
     }

@@ -38,6 +38,15 @@ class Scores:
     classes: dict[str, ClassScore]  # By class; those that could not be scored are missing
     over: str  # What was held out together: "images" or "regions"
 
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        right, interval = self.all.texts
+        return (
+            f"Right on {self.over} that were held out: {right} of {self.all.regions} regions "
+            f"(95 %: {interval}); the words alone: {100 * self.words:.0f} %"
+        )
+
 
 def usable(embeddings: FloatArray, names: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
     """Return the rows to learn from, and a line for each kind that is left out."""

@@ -142,6 +142,31 @@ def product(inputs: FloatArray, learned: FloatArray) -> FloatArray:
     return np.asarray(logits.numpy())
 
 
+def joined(embeddings: FloatArray, features: FloatArray | None) -> FloatArray:
+    """Return embeddings with the features beside them."""
+    parts = [embeddings] if features is None else [embeddings, features]
+    return np.hstack([np.asarray(one, np.float64) for one in parts])
+
+
+def softmax(logits: FloatArray) -> FloatArray:
+    """Return probabilities (N, classes)."""
+    from scipy.special import softmax
+
+    return np.asarray(softmax(logits, axis=1))
+
+
+def best_cosines(
+    embeddings: FloatArray, texts: npt.NDArray[np.float32], owners: Sequence[int]
+) -> FloatArray:
+    """Return cosines (N, words): of several synonyms, the best."""
+    import torch
+
+    cosines = (torch.from_numpy(embeddings.astype(np.float32)) @ torch.from_numpy(texts).T).numpy()
+    owned = np.array(owners)
+    best = [cosines[:, owned == word].max(1) for word in range(max(owners) + 1)]
+    return np.stack(best, 1).astype(np.float64)
+
+
 class Prior(NamedTuple):
     """How far fixed logits are trusted, by decisions, before anything is learned."""
 
@@ -182,17 +207,12 @@ class Task:
     fixed: int
     prior: Prior
 
-    def start(self, rows: IntArray) -> FloatArray:
-        """No difference; none of these is as likely as all words together are on average."""
-        start = np.zeros((self.offsets.shape[1], self.inputs.shape[1] + 1))
-        if len(start) > self.fixed:
-            from scipy.special import logsumexp
-
-            start[-1, -1] = logsumexp(self.offsets[rows, : self.fixed], axis=1).mean()
-        return start
-
-    def learned(self, rows: IntArray, strength: float, start: FloatArray) -> FloatArray:
-        """Return the difference that these rows teach."""
+    def learned(
+        self, rows: IntArray, strength: float, start: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the difference that these rows teach; a start that is near takes fewer steps."""
+        if start is None:
+            start = np.zeros((self.offsets.shape[1], self.inputs.shape[1] + 1))
         targets, classes, softer = self.targets[rows], self.offsets.shape[1], self.prior.softer
         weights, free = balanced(targets, classes), range(self.fixed, classes)
         inputs, soft = self.inputs[rows], self.offsets[rows] / softer
@@ -205,7 +225,7 @@ class Task:
         """Return logits of held-out regions (NaN: could not be held out) and the best strength."""
         logits = np.full((len(strengths), *self.offsets.shape), np.nan)
         for known, tested in held_out(fold, self.targets):
-            learned = self.start(known)
+            learned = None
             for place, one in enumerate(strengths):
                 learned = self.learned(known, one, learned)  # Begins near, from the last one
                 difference = product(self.inputs[tested], learned)
