@@ -7,7 +7,9 @@ random from each class, and measures on the regions of the others. Every part is
 with words that the model was taught, and with other words of its vocabulary that say nothing about
 these images, as a user's words may. Figures are means over the seeds with Student's 95 % interval.
 Parts (``--parts``): ways (of using decisions), difference (of classifier and exemplars, on four
-times as many splits), orders (in which to decide), doubtful (decisions).
+times as many splits), one image (the same, with decisions about the image of the tested regions),
+both also with embeddings of another method (maskclip), orders (in which to decide), doubtful
+(decisions).
 Writes benchmarks/results/learning-curves.json.
 """
 
@@ -40,11 +42,14 @@ from napari_maskinversion.review.queue import farthest
 
 sys.path.append(str(Path(__file__).parents[1]))  # the folder benchmarks/ is not installed
 from benchmarks.drawn.cases import PROMPT, ModelUnderTest, draw_windows, subject_of
-from benchmarks.drawn.methods import Setting, invert
+from benchmarks.drawn.methods import SCENE_METHODS, Setting
 
 COUNTS = (0, 1, 2, 5, 10, 20, 50)
 MEASURES = ("balanced", "plain")
-FURTHER = 200  # Seeds from here on
+FURTHER = 400  # Seeds from here on; alternatives were compared on 1000 to 1023
+OF_AN_IMAGE = (1, 2, 3, 5)  # Decisions a class
+LEAST_TESTED = 3  # Regions of an image
+DRAWN = 3  # Decisions are drawn so often on each image
 OTHER_WORDS = ("elephant", "guitar", "lemon", "castle", "umbrella")
 PER_CLASS = 250
 SHARE = 0.6  # of the images, for decisions
@@ -74,16 +79,17 @@ class Pool:
         return [self.names[label] for label in self.labels[rows]]
 
 
-def pool_of(subject: ModelUnderTest, folder: Path, kind: str) -> Pool:
-    """Embed regions, or take kept embeddings."""
+def pool_of(subject: ModelUnderTest, folder: Path, kind: str, method: str) -> Pool:
+    """Embed regions by a method, or take kept embeddings."""
     members, texts = subject.real_texts(kind)
     cases = list(draw_windows(load(folder, "test", [kind]), PER_CLASS))
     resolution = subject.model.native_resolution
-    kept = cache_folder() / "bench" / f"curves-{subject.model.fingerprint}-{kind}-{PER_CLASS}.npy"
+    name = f"curves-{subject.model.fingerprint}-{method}-{kind}-{PER_CLASS}.npy"
+    kept = cache_folder() / "bench" / name
     if not kept.exists():
         print(f"embedding {len(cases)} regions of {kind} images ...", file=sys.stderr)
-        setting = Setting(resolution=resolution)
-        embeddings, _ = invert(subject, cases, setting, InversionConfig(steps=STEPS))
+        setting, inversion = Setting(resolution=resolution), InversionConfig(steps=STEPS)
+        embeddings = SCENE_METHODS[method].embed(subject, cases, setting, inversion)
         kept.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(kept) as part, part.open("wb") as file:
             np.save(file, embeddings)
@@ -235,6 +241,38 @@ def difference(pool: Pool, seeds: int) -> dict[str, Any]:
     return {kind: table(better[..., at], -1.0) for at, kind in enumerate(MEASURES)}
 
 
+def one_image(pool: Pool, seeds: int) -> dict[str, Any]:
+    """Measure the same on other regions of the image of the decisions, as means over images.
+
+    Images of one class tell nothing.
+    """
+    images = np.unique(pool.images)
+    better = np.full((len(OF_AN_IMAGE), len(images), DRAWN, len(MEASURES)), np.nan)
+    for place, image in enumerate(images):
+        of_image = np.flatnonzero(pool.images == image)
+        classes = np.unique(pool.labels[of_image])
+        for seed in range(DRAWN * (len(classes) > 1)):
+            rows = np.random.default_rng((FURTHER + seed, image)).permutation(of_image)
+            by_class = [rows[pool.labels[rows] == one] for one in classes]
+            for at, count in enumerate(OF_AN_IMAGE):
+                known = np.concatenate([one[:count] for one in by_class])
+                tested = np.setdiff1d(rows, known)
+                if len(tested) < LEAST_TESTED:
+                    continue
+                by_both = (WAYS[name](pool, known, tested) for name in ("exemplars", "classifier"))
+                old, new = (np.array(accuracy(one, pool.labels[tested])) for one in by_both)
+                better[at, place, seed] = new - old
+    usable = np.isfinite(better[..., 0]).all(2)  # (counts, images)
+    means = [better[at, one].mean(1) for at, one in enumerate(usable)]
+    return {
+        "images": usable.sum(1).tolist(),
+        **{
+            kind: [figure(one[:, at], -1.0, 1.0) if len(one) > 1 else None for one in means]
+            for at, kind in enumerate(MEASURES)
+        },
+    }
+
+
 def table(values: NDArray[Any], least: float = 0.0) -> list[dict[str, float] | None]:
     """Return a figure for each row (one value a seed), None where there is none."""
     return [None if np.isnan(row).any() else figure(row, least, 1.0) for row in values]
@@ -362,7 +400,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--parts", default=",".join(PARTS), help="separated by commas")
+    parser.add_argument("--parts", default=";".join(PARTS), help="separated by semicolons")
     parser.add_argument("--sets", default=",".join(KINDS), help="separated by commas")
     parser.add_argument("--out", type=Path, default=measuring.RESULTS / "learning-curves.json")
     args = parser.parse_args()
@@ -379,6 +417,8 @@ def main() -> int:
             "seeds": args.seeds,
             "share of images for decisions": SHARE,
             "decisions a class": COUNTS,
+            "decisions a class of one image": OF_AN_IMAGE,
+            "first seed of differences": FURTHER,
             "other words": OTHER_WORDS,
             "batch": BATCH,
             "enough": ENOUGH,
@@ -388,14 +428,15 @@ def main() -> int:
         "sets": json.loads(args.out.read_text("utf-8"))["sets"] if args.out.exists() else {},
     }
     others = subject.model.encode_text([PROMPT.format(word) for word in OTHER_WORDS])
-    parts = {name: PARTS[name] for name in args.parts.split(",")}
+    parts = {name: PARTS[name] for name in args.parts.split(";")}
     for kind in args.sets.split(","):
-        pool = pool_of(subject, Path(root), kind)
         found = page["sets"].setdefault(kind, {})
-        found["regions"], found["images"] = len(pool.labels), len(np.unique(pool.images))
-        found["classes"] = dict(zip(pool.names, np.bincount(pool.labels).tolist(), strict=True))
-        worded = {"words": pool, "other words": replace(pool, texts=others[: len(pool.names)])}
         for part, figures in parts.items():
+            method = "maskclip" if part.endswith("maskclip") else "maskinversion"
+            pool = pool_of(subject, Path(root), kind, method)
+            found["regions"], found["images"] = len(pool.labels), len(np.unique(pool.images))
+            found["classes"] = dict(zip(pool.names, np.bincount(pool.labels).tolist(), strict=True))
+            worded = {"words": pool, "other words": replace(pool, texts=others[: len(pool.names)])}
             found[part] = {words: figures(one, args.seeds) for words, one in worded.items()}
             write_figures(page, args.out)
             print(f"{kind}: {part}", file=sys.stderr)
@@ -406,6 +447,9 @@ def main() -> int:
 PARTS: dict[str, Callable[[Pool, int], dict[str, Any]]] = {
     "ways": ways,
     "difference": difference,
+    "difference, maskclip": difference,
+    "one image": one_image,
+    "one image, maskclip": one_image,
     "orders": orders,
     "doubtful": doubtful,
 }
