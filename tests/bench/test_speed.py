@@ -129,11 +129,12 @@ def plan(**changes: Any) -> speed.SpeedPlan:
 def test_a_row_that_takes_too_long_is_left_out(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = speed.MaskInverter.invert
+    original, asked = speed.MaskInverter.invert, list[int]()
     speed._first.cache_clear()
 
     def slow(self: Any, masks: Any, config: Any) -> Any:
         clock[0] += len(masks)
+        asked.append(len(masks))
         return original(self, masks, config)
 
     monkeypatch.setattr(speed.MaskInverter, "invert", slow)
@@ -141,6 +142,9 @@ def test_a_row_that_takes_too_long_is_left_out(
         plan()._whole(100.0, 100, "float32", print)["route"]
         == "left out, since it takes about 200 s"
     )
+    asked.clear()
+    assert "left out" in plan()._whole(5.0, 5, "float32", print)["route"]
+    assert asked == [1, 1]  # one mask tells enough
     row = plan()._whole(1000.0, 10, "float32", print)
     speed._first.cache_clear()
     assert (row["calls"], row["ms"], row["ms_again"]) == (5, 10_000, 10_000)

@@ -10,6 +10,7 @@ import torch
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.engine.compute import cuda_graphs
 from napari_maskinversion.engine.models.loading import copy_to_cpu
 from napari_maskinversion.images.plane_source import ArrayPlane, Level
 from napari_maskinversion.images.windows import WindowConfig, plan_windows
@@ -194,7 +195,10 @@ def test_where_memory_runs_out_the_cpu_goes_on_and_what_does_not_fit_there_is_to
     asked = seen(answered)
     on_gpu = replace(asked.result, window=replace(asked.result.window, device="cuda:0"))
     asked_on_gpu = replace(asked, result=on_gpu)
+    visual = gpu.model.clip.visual
+    cuda_graphs._kept[visual] = {"step": ("of another inversion", "graph")}
     said, course = collect(lambda: Explainer(gpu.model).course(asked_on_gpu))
+    assert visual not in cuda_graphs._kept
     assert "Not enough memory: one map at a time" in said
     assert "Not enough memory on cuda:0: going on on the CPU" in said
     np.testing.assert_allclose(course.grid_maps[4], asked.result.grid_map, atol=1e-7)

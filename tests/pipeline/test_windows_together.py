@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from napari_maskinversion import InversionConfig
+from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Region, Regions
@@ -122,6 +122,18 @@ def test_windows_that_do_not_fit_together_are_halved(batches, monkeypatch, where
     assert {row.window.resolution for row in results.regions} == {demo_model().working_resolution}
     expected = alone(monkeypatch, [task()])
     np.testing.assert_allclose(results.embeddings, expected.embeddings, atol=1e-5)
+
+
+def test_a_batch_knows_how_much_memory_its_graphs_may_keep(batches, monkeypatch):
+    original, given = ImageBatch.__init__, []
+
+    def init(self, model, tensors, *arguments):
+        given.append(arguments[-1])
+        original(self, model, tensors, *arguments)
+
+    monkeypatch.setattr(ImageBatch, "__init__", init)
+    run([task()])
+    assert {*given} == {MaskInverter(demo_model()).memory_mb << 20}
 
 
 def test_constants_of_fewer_windows_are_tried_before_a_smaller_input(batches, monkeypatch):

@@ -12,6 +12,7 @@ import numpy as np
 from ..base import progress_words as words
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..base.progress import tell
+from ..engine.compute.cuda_graphs import forget
 from ..engine.invert.inverter import MaskInverter
 from ..engine.models.backbone import Backbone
 from ..engine.models.loading import copy_to_cpu
@@ -62,6 +63,7 @@ class ExplainedWindows:
 
         def use_less(_: Attempt) -> None:
             self.release()
+            forget(self.model.clip.visual)
             tell(self._fallback.now.note)
 
         return self._fallback.run(work, use_less)

@@ -359,7 +359,8 @@ class WindowRunner:
         with computing():
             tensors = torch.cat([self._tensor(one, side) for one in group])
         sizes = [one.window.pixels for one in group]
-        batch = self._batch = ImageBatch(self._model, tensors, sizes, self._config)
+        memory = seen.memory_mb << 20
+        batch = self._batch = ImageBatch(self._model, tensors, sizes, self._config, memory)
         return [
             self._record(one, batch.input_size, batch.grid, float(np.linalg.norm(embedding)))
             for one, embedding in zip(group, batch.embeddings, strict=True)

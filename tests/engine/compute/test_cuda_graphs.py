@@ -68,3 +68,26 @@ def test_recording_keeps_the_rules_of_cuda(monkeypatch):
     said.clear()
     graph.repeat()
     assert said == ["own waits", "own stream", "replay", "default stream", "default waits"]
+
+
+def test_what_one_stream_copies_is_not_overwritten_by_another(monkeypatch):
+    """Who takes recorded work waits for it, and what comes later for who has kept it."""
+
+    class Stream:
+        def __init__(self, name):
+            self.name, self.after = str(name), set()  # what it has been told to wait for
+
+        def wait_stream(self, other):
+            self.after |= {other.name} | other.after
+
+    first, second, model = Stream("first"), Stream("second"), torch.nn.Identity()
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(cuda_graphs, "_stream", cache(cuda_graphs._stream.__wrapped__))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: first)
+    assert cuda_graphs.take(model, "encoding", 1, "cuda") is None
+    cuda_graphs.keep(model, "encoding", 1, "work", "cuda")
+    own = cuda_graphs._stream("cuda")
+    assert "first" in own.after
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: second)
+    assert cuda_graphs.take(model, "encoding", 1, "cuda") == "work"
+    assert {"cuda", "first"} <= second.after

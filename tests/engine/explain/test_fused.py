@@ -177,7 +177,8 @@ def test_each_mask_of_several_images_meets_the_values_of_its_own(interpreted, us
     model, side = wrap_open_clip(tiny_clip()), 32
     tensors = torch.cat([image(side, side, seed) for seed in (1, 2, 3)])
     regions = [Regions.from_masks(masks(count, side, side)) for count in (1, 2, 1)]
-    batch = ImageBatch(model, tensors, [(side, side)] * 3, InversionConfig(steps=3, alpha=1.0))
+    config = InversionConfig(steps=3, alpha=1.0)
+    batch = ImageBatch(model, tensors, [(side, side)] * 3, config, 1 << 30)
     plain = batch.invert(regions)
     use(interpreted)
     for alone, result in zip(plain, batch.invert(regions), strict=True):

@@ -11,14 +11,15 @@ from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.engine.compute import cuda_graphs
 from napari_maskinversion.engine.compute.cuda_graphs import GRAPHS
-from napari_maskinversion.engine.encode.image_encoding import positions_of
+from napari_maskinversion.engine.encode.image_encoding import ImageEncoding, memory_of, positions_of
 from napari_maskinversion.engine.invert import graphs
 from napari_maskinversion.engine.models.towers import tower_of
-from tests.engine.recorded import Graph, reached, stand_in
+from tests.engine.recorded import Graph, no_memory, reached, stand_in
 from tests.engine.timm_towers import build
 from tests.engine.towers import image, inverter, masks, tower
 
 SIDE = 96  # not that of the tower: its positions are resampled
+MEMORY = 1 << 30
 RECORDED = ["made", "recorded", "repeated"]  # to compare
 
 
@@ -33,13 +34,17 @@ def several(seed, count):
 
 
 def encoded(one, seed, **how):
-    how = {"layers": 1, "images": 1, **how}
+    how = {"layers": 1, "dtype": None, "memory_bytes": MEMORY, "images": 1, **how}
     return graphs.encode(one, several(seed, how["images"]), **how)
 
 
 def plainly(one, seed, **how):
     with GRAPHS.off():
         return encoded(one, seed, **how)
+
+
+def addresses(one):
+    return {tensor.untyped_storage().data_ptr() for tensor in one.visual.state_dict().values()}
 
 
 def same(encoding, expected):
@@ -88,11 +93,9 @@ def test_inversions_and_other_maps_on_repeated_encodings_are_those_on_plain_ones
 def test_another_shape_is_another_graph_and_nothing_of_one_image_is_kept(said):
     one = tower_of(tower())
     for height, width in [(64, 64), (64, 96), (64, 64), (96, 64)]:
-        graphs.encode(one, image(height, width), 1)
+        graphs.encode(one, image(height, width), 1, None, MEMORY)
     assert not said
-    kept = cuda_graphs._kept[one.visual]
-    weights = {tensor.data_ptr() for tensor in one.visual.state_dict().values()}
-    assert reached(kept, {}) <= weights
+    assert not reached(cuda_graphs._kept[one.visual], {})
 
 
 @pytest.mark.parametrize(
@@ -117,11 +120,11 @@ def test_what_a_graph_works_on_stays_where_it_is(said):
         encoded(one, seed)
     for layers in (1, 2):
         with GRAPHS.off():
-            graphs.encode(one, image(64, 128), layers)
+            graphs.encode(one, image(64, 128), layers, None, MEMORY)
     gc.collect()
     (recorder,) = Graph.recorders
     kept = reached(cuda_graphs._kept[one.visual], {})
-    assert recorder.given <= kept
+    assert recorder.given - addresses(one) <= kept
     assert positions_of(one.visual, (6, 6)).data_ptr() not in kept  # it was made again
 
 
@@ -156,6 +159,49 @@ def test_no_memory_for_a_graph_is_no_failure_of_graphs(said):
     assert GRAPHS.works
 
 
+@pytest.mark.parametrize("call", range(4))
+def test_no_memory_for_copies_is_no_failure_of_graphs(said, call):
+    """Of the image and of its encoding, when it is recorded, and later when it is repeated."""
+    one = tower_of(tower())
+    expected = [plainly(one, seed) for seed in range(5)]
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(5):
+            if call == 0 and seed == 1:
+                patch.setattr(torch.Tensor, "clone", no_memory)
+            elif call and seed == call:
+                patch.setattr(ImageEncoding, "own", no_memory)
+            same(encoded(one, seed), expected[seed])
+            patch.undo()
+    assert GRAPHS.works
+    said.clear()
+    same(encoded(one, 0), expected[0])
+    assert said == ["repeated"]
+
+
+def test_without_memory_for_a_copy_an_image_is_encoded_once(said, monkeypatch):
+    one, calls = tower_of(tower()), []
+    encode = one.encode_checked
+    monkeypatch.setattr(one, "encode_checked", lambda *a, **k: calls.append(0) or encode(*a, **k))
+    monkeypatch.setattr(ImageEncoding, "own", no_memory)
+    for seed in range(4):
+        encoded(one, seed)
+    assert len(calls) == 4
+
+
+def test_weights_that_leave_a_gpu_are_held_no_longer(said):
+    one = tower_of(tower())
+    for seed in range(3):
+        encoded(one, seed)
+    before = [memory for memory, _ in memory_of(one.visual.parameters())]
+    for recorder in Graph.recorders:  # which holds all that was recorded; a GPU does not
+        recorder.operations.clear()
+        recorder.before.clear()
+    one.visual.double()
+    gc.collect()
+    assert all(memory.expired() for memory in before)
+
+
 def test_images_are_checked_before_each_encoding(said):
     made = inverter(tower(), device="cpu")
     for seed in range(3):
@@ -186,7 +232,7 @@ def test_what_would_not_pay_is_not_recorded(said, monkeypatch):
     one = tower_of(tower())
     for seed in range(3):
         encoded(one, seed, images=2)
-    monkeypatch.setattr(graphs, "MOST_KEPT", 1000)
+    monkeypatch.setattr(cuda_graphs, "MOST_KEPT", 4000)
     for seed in range(3):
         encoded(one, seed)
     assert not said
@@ -195,7 +241,7 @@ def test_what_would_not_pay_is_not_recorded(said, monkeypatch):
 def test_older_pytorch_and_towers_that_autograd_explains_go_without(said, monkeypatch):
     other = tower_of(build("class-token", dtype=torch.float32))
     for seed in range(3):
-        graphs.encode(other, image(32, 32, seed), 1)
+        graphs.encode(other, image(32, 32, seed), 1, None, MEMORY)
     monkeypatch.setattr(cuda_graphs, "SINCE", "99")
     one = tower_of(tower())
     for seed in range(3):

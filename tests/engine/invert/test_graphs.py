@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from napari_maskinversion import InversionConfig, MaskInverter
+from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
 from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.engine.compute import cuda_graphs
 from napari_maskinversion.engine.compute.cuda_graphs import GRAPHS
+from napari_maskinversion.engine.explain.legrad import LeGrad
 from napari_maskinversion.engine.invert import graphs
 from napari_maskinversion.engine.invert.loop import Descent
-from tests.engine.recorded import Graph, reached, stand_in
+from napari_maskinversion.engine.methods.factory import region_embedder
+from tests.engine.recorded import Graph, no_memory, reached, stand_in
+from tests.engine.tiny import tiny_clip
 from tests.engine.towers import image, inverter, masks, tower
 
 SIDE = 64
@@ -78,7 +81,7 @@ def test_each_window_of_a_batch_meets_its_own_numbers(said):
 
     made, config = engine(), InversionConfig(steps=4, alpha=1.0)
     pictures = torch.cat([image(SIDE, SIDE, seed) for seed in (1, 2)])
-    batch = ImageBatch(made.model, pictures, [(SIDE, SIDE)] * 2, config)
+    batch = ImageBatch(made.model, pictures, [(SIDE, SIDE)] * 2, config, 1 << 30)
     regions = [Regions.from_masks(some(count)) for count in (2, 1)]
     with GRAPHS.off():
         expected = batch.invert(regions)
@@ -104,7 +107,6 @@ def test_many_masks_keep_a_gpu_busy_without(said, monkeypatch):
 
 def test_older_pytorch_goes_without_and_says_so(said, monkeypatch):
     monkeypatch.setattr(cuda_graphs, "SINCE", "99")
-    monkeypatch.setattr(graphs, "SINCE", "99")
     made, config = engine(), InversionConfig(steps=4)
     assert made.invert(some(1), config).route == "direct, no graph before PyTorch 99"
     assert made.invert(some(1), config.changed(steps=2)).route == "direct"
@@ -132,6 +134,15 @@ def test_what_a_graph_works_on_stays_where_it_is(monkeypatch, settings):
 def test_masks_in_groups_are_not_recorded(said, memory):
     engine(memory_mb=memory).invert(some(3), InversionConfig(steps=4))
     assert bool(said) == bool(memory)
+
+
+@pytest.mark.parametrize(("memory", "route"), [(1, "direct"), (16, "direct, graph")])
+def test_copies_take_an_eighth_of_the_memory(said, memory, route):
+    made = inverter(tower(layers=2), device="cpu", memory_mb=memory)
+    for seed in range(2):  # constants of 0.4 MiB
+        made.set_image_tensor(image(4 * SIDE, 4 * SIDE, seed))
+    assert made.invert(masks(1, 4 * SIDE, 4 * SIDE), steps=4).route == route
+    assert said.count("made") == (0 if memory == 1 else 2)  # of the encoding, and of the steps
 
 
 def other_images(made, config, seeds, side=SIDE):
@@ -193,17 +204,31 @@ def test_another_size_model_or_weights_are_another_graph(said):
 
 
 def test_a_copy_of_large_constants_is_not_kept(said, monkeypatch):
-    monkeypatch.setattr(graphs, "MOST_KEPT", 1000)
+    monkeypatch.setattr(cuda_graphs, "MOST_KEPT", 4000)
     assert engine().invert(some(2), steps=4).route == "direct"
     assert not said
 
 
 @pytest.mark.parametrize("drop", ["spare_memory", "release"])
-def test_short_memory_drops_the_graph_and_its_buffers(said, drop):
-    made, config = engine(memory_mb=64), InversionConfig(steps=4)
+@pytest.mark.parametrize("method", ["maskinversion", "crop", "maskclip"])
+def test_short_memory_drops_the_graph_and_its_buffers(said, drop, method):
+    """Also that of a method on the same model that records nothing itself."""
+    model = wrap_open_clip(tiny_clip())
+    made = MaskInverter(model, memory_mb=64)
+    made.set_image_tensor(image(SIDE, SIDE))
+    assert made.invert(some(2), steps=4).route.endswith("graph")
+    assert model.clip.visual in cuda_graphs._kept
+    other = made if method == "maskinversion" else region_embedder(method, model)
+    getattr(other, drop)()
+    assert model.clip.visual not in cuda_graphs._kept
+
+
+def test_a_model_that_leaves_its_gpu_leaves_no_graph(said, monkeypatch):
+    made, config = engine(), InversionConfig(steps=4)
     made.invert(some(2), config)
-    assert made._tower.visual in cuda_graphs._kept
-    getattr(made, drop)()
+    monkeypatch.setattr(Graph, "suits", lambda device: False)
+    with GRAPHS.off():
+        made.invert(some(2), config)
     assert made._tower.visual not in cuda_graphs._kept
 
 
@@ -247,10 +272,25 @@ def test_no_memory_for_a_graph_is_no_failure_of_graphs(said):
     made, config = engine(), InversionConfig(steps=5)
     expected = plain(made, some(2), config)
     Graph.errors["recorded"] = torch.OutOfMemoryError("CUDA out of memory")
-    same(made.invert(some(2), config), expected)
+    result = made.invert(some(2), config)
+    same(result, expected)
+    assert result.route == "direct, no memory for a graph"
     assert said == ["made", "recorded"]  # once, not in each step
     Graph.errors.clear()
     assert made.invert(some(2), config).route == "direct, graph"
+
+
+@pytest.mark.parametrize("where", [(LeGrad, "own"), (Graph, "__init__")], ids=["copies", "graph"])
+def test_no_memory_for_what_a_graph_works_on_is_none_either(said, monkeypatch, where):
+    made, config = engine(), InversionConfig(steps=5)
+    expected = plain(made, some(2), config)
+    monkeypatch.setattr(*where, no_memory)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = made.invert(some(2), config)
+    same(result, expected)
+    assert result.route == "direct, no memory for a graph"
+    assert GRAPHS.works
 
 
 def test_cancel_leaves_a_graph_that_works(said):

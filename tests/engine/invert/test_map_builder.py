@@ -8,6 +8,7 @@ import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.engine.compute import trial
 from napari_maskinversion.engine.invert import map_builder
 from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
 
@@ -110,6 +111,6 @@ def test_memory_that_cannot_be_had_costs_time_not_the_run(monkeypatch, error):
     made = engine(64)
     result = made.invert(masks(MANY, SIDE, SIDE), InversionConfig())
     assert_same_embeddings(result.raw_embeddings, expected.raw_embeddings)
-    monkeypatch.setattr(map_builder, "is_out_of_memory", lambda _: False)
+    monkeypatch.setattr(trial, "is_out_of_memory", lambda _: False)
     with pytest.raises(type(error)):
         made.invert(masks(MANY, SIDE, SIDE), InversionConfig())

@@ -26,7 +26,7 @@ def masks(first=0):
 def batch(images, config):
     model = demo_model()
     tensors = torch.cat([model.preprocess(image) for image in images])
-    return ImageBatch(model, tensors, SIZES, config)
+    return ImageBatch(model, tensors, SIZES, config, 1 << 30)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_in_half_precision_every_image_has_a_scale_of_its_own(images):
     tensors = torch.cat([model.preprocess(image) for image in pictures])
     chosen = [regions(2, height=60, width=80)] * 3
     exact, half = (
-        ImageBatch(model, tensors, [(60, 80)] * 3, config).invert(chosen)
+        ImageBatch(model, tensors, [(60, 80)] * 3, config, 1 << 30).invert(chosen)
         for precision in ("float32", "bfloat16")
         for config in [InversionConfig(steps=3, layers=3, alpha=2.0).changed(precision=precision)]
     )
@@ -87,7 +87,7 @@ def test_a_mean_pooled_tower_of_the_other_activation_can_be_batched_too():
     chosen = [regions(1, height=side, width=side)] * 3
     tensors = torch.cat([model.preprocess(image, resolution=side) for image in images])
     config = InversionConfig(steps=3)
-    together = ImageBatch(model, tensors, [(side, side)] * 3, config).invert(chosen)
+    together = ImageBatch(model, tensors, [(side, side)] * 3, config, 1 << 30).invert(chosen)
     for image, result in zip(images, together, strict=True):
         inverter = MaskInverter(model)
         inverter.set_image(image, resolution=side)

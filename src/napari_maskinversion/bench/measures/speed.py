@@ -119,7 +119,7 @@ class SpeedPlan:
         """Time calls on an image that is new, and on the same image again."""
         row: Figures = {"masks": count, "precision": precision}
         how = (self.architecture, self.device, self.side, precision)
-        if (expected := _first(*how) * count) > share:
+        if (expected := _first(*how, share) * count) > share:
             return row | {"route": f"left out, since it takes about {expected:.0f} s"}
         if "cuda" in self.device:
             torch.cuda.reset_peak_memory_stats(self.device)
@@ -200,9 +200,14 @@ def _call(name: str, device: str, side: int, precision: str, count: int) -> Any:
 
 
 @cache
-def _first(name: str, device: str, side: int, precision: str) -> float:
-    """Return the seconds that a mask takes in a second call; the first one warms up."""
-    _call(name, device, side, precision, 5)
+def _first(name: str, device: str, side: int, precision: str, share: float) -> float:
+    """Return the seconds that a mask takes in a second call; the first one warms up.
+
+    On a CPU a slow first one counts; on a GPU it may have compiled kernels.
+    """
+    seconds = float(sum(_call(name, device, side, precision, 1)[:2]))
+    if device == "cpu" and seconds > share / FEW:
+        return seconds
     return float(sum(_call(name, device, side, precision, 5)[:2]) / 5)
 
 

@@ -17,11 +17,11 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from ...base.oom_fallback import is_out_of_memory
-from .trial import Trial
+from .trial import Trial, fitting
 
 SINCE: Final = "2.14"  # of PyTorch: before, a recording that failed left its allocator recording
-MOST_KEPT: Final = 1 << 26  # numbers of images that recorded work keeps a copy of
+MOST_KEPT: Final = 1 << 28  # bytes of images that recorded work keeps a copy of
+_SHARE: Final = 8  # of the memory for inversions, at most, for each copy
 _LIKE: Final = 0.01  # largest relative difference of recorded work: products may be others
 
 GRAPHS: Final = Trial(
@@ -31,12 +31,18 @@ GRAPHS: Final = Trial(
 )
 _tried: set[Hashable] = set()  # kinds of work
 # Of each model, the last recorded work of each sort, with what it was recorded for.
-_kept: WeakKeyDictionary[nn.Module, dict[str, tuple[Hashable, Any]]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[nn.Module, dict[str, tuple[object, Any]]] = WeakKeyDictionary()
 
 
-def available(device: torch.device) -> bool:
-    """Return whether a device has graphs that work, as far as is known."""
-    return GRAPHS.works and CudaGraph.suits(device)
+def available(model: nn.Module, device: torch.device) -> bool:
+    """Return whether a device has graphs that work, as far as is known.
+
+    What a model recorded on a device that it has left for one without graphs is dropped.
+    """
+    suits = CudaGraph.suits(device)
+    if not suits:
+        forget(model)
+    return suits and GRAPHS.works
 
 
 def recent() -> bool:
@@ -44,21 +50,31 @@ def recent() -> bool:
     return torch.__version__ >= SINCE
 
 
-def take(model: nn.Module, sort: str, key: Hashable) -> Any:
+def fits(tensors: Sequence[Tensor], memory_bytes: int) -> bool:
+    """Return whether a copy of tensors may be kept, with so much memory for inversions."""
+    size = sum(tensor.nbytes for tensor in tensors)
+    return size <= min(MOST_KEPT, memory_bytes // _SHARE)
+
+
+def take(model: nn.Module, sort: str, key: object, device: torch.device) -> Any:
     """Take away the recorded work of a model, if there is some for this; else that is dropped.
 
     Another thread may want it too: who finds none records its own.
     """
     recorded_for, work = _kept.get(model, {}).pop(sort, (None, None))
-    return work if recorded_for == key else None
+    if recorded_for != key:
+        return None
+    CudaGraph.meet(device)
+    return work
 
 
-def keep(model: nn.Module, sort: str, key: Hashable, work: Any) -> None:
+def keep(model: nn.Module, sort: str, key: object, work: Any, device: torch.device) -> None:
     """Keep recorded work, which must not hold the model, for the next call."""
+    CudaGraph.meet(device)
     _kept.setdefault(model, {})[sort] = key, work
 
 
-def forget(model: nn.Module) -> None:
+def forget(model: Any) -> None:
     """Drop the recorded work of a model, with its memory."""
     _kept.pop(model, None)
 
@@ -67,7 +83,7 @@ class Recording:
     """Work on memory of its own: done once plainly, recorded, then repeated."""
 
     def __init__(self, device: torch.device) -> None:
-        self._graph = GRAPHS.attempt(lambda: CudaGraph(device))
+        self._graph = fitting(lambda: GRAPHS.attempt(lambda: CudaGraph(device)))
         self.repeats = False  # whether it was recorded
 
     def first(self, work: Callable[[], object]) -> None:
@@ -83,15 +99,9 @@ class Recording:
         The first of its kind is compared with plain work.
         """
         graph = self._graph
-        if graph is None:
-            return
-        try:
-            recorded = GRAPHS.attempt(lambda: _recorded(graph, work, state, kind))
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):  # else this work goes on without
-                raise
-            recorded = None
-        self.repeats = recorded is not None
+        if graph is not None:
+            recorded = fitting(lambda: GRAPHS.attempt(lambda: _recorded(graph, work, state, kind)))
+            self.repeats = recorded is not None
 
     def repeat(self) -> None:
         """Do the recorded work again."""
@@ -135,6 +145,16 @@ class CudaGraph:
     def suits(device: torch.device) -> bool:
         """Return whether a device has graphs."""
         return device.type == "cuda" and torch.version.cuda is not None
+
+    @staticmethod
+    def meet(device: torch.device) -> None:
+        """Let graphs and what this thread asks the device for wait for what is before them.
+
+        What a graph works on may have been copied by another thread, on another stream.
+        """
+        here, own = torch.cuda.current_stream(device), _stream(device)
+        here.wait_stream(own)
+        own.wait_stream(here)
 
     def aside(self, work: Callable[[], object]) -> None:
         """Do work after what was asked for before, on the stream of recording.

@@ -13,6 +13,16 @@ from ...base.wording import one_line
 Result = TypeVar("Result")
 
 
+def fitting(work: Callable[[], Result]) -> Result | None:
+    """Return what work returns; None if memory has run out, so that one goes on without."""
+    try:
+        return work()
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return None
+
+
 class Trial:
     """A faster way; ``told`` says what failed, ``instead`` what is done then and what it costs."""
 

@@ -6,7 +6,7 @@ width of the MLP.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from ...base.errors import InputError
 from ..compute.devices import on_cpu
@@ -50,10 +51,8 @@ class BlockWeights:
         return self.stored[dtype]
 
 
-# What follows from weights, by the module that has them: key and versions, the weights, the result.
-_OF_WEIGHTS: Final[WeakKeyDictionary[nn.Module, tuple[Any, list[Tensor], Any]]] = (
-    WeakKeyDictionary()
-)
+# What follows from weights, by the module that has them: what tells the weights, and the result.
+_OF_WEIGHTS: Final[WeakKeyDictionary[nn.Module, tuple[Any, Any]]] = WeakKeyDictionary()
 
 
 def _of_weights(
@@ -62,14 +61,22 @@ def _of_weights(
     """Return what ``make`` makes of a module's weights; again only for another key or weights."""
     if any(map(Tensor.is_inference, weights)):  # they count no changes
         return make()
-    now = key, [weight._version for weight in weights]
-    then, held, known = _OF_WEIGHTS.get(module, (None, [], None))
-    if now == then and all(map(Tensor.is_set_to, weights, held)):
+    now = key, [weight._version for weight in weights], memory_of(weights)
+    then, known = _OF_WEIGHTS.get(module, (None, None))
+    if now == then:
         return cast("Result", known)
     made = make()
-    # What is held here cannot be freed, so that no other weights can take its address.
-    _OF_WEIGHTS[module] = now, [weight.detach() for weight in weights], made
+    _OF_WEIGHTS[module] = now, made
     return made
+
+
+def memory_of(tensors: Iterable[Tensor]) -> list[tuple[StorageWeakRef, int | torch.SymInt]]:
+    """Return what tells the memory of tensors from any other, also from what lies there later.
+
+    It does not hold that memory: weights that are moved off a GPU leave it.
+    """
+    parts = [(tensor.untyped_storage(), tensor.storage_offset()) for tensor in tensors]
+    return [(StorageWeakRef(storage), start) for storage, start in parts]  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

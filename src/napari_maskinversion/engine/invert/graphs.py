@@ -15,13 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from ...base.progress import ENCODING, STEP, tell, tick
-from ..compute.cuda_graphs import MOST_KEPT, SINCE, Recording, available, keep, recent, take
-from ..encode.image_encoding import ImageEncoding, check_image, positions_of
+from ..compute import cuda_graphs
+from ..compute.cuda_graphs import Recording
+from ..compute.trial import fitting
+from ..encode.image_encoding import ImageEncoding, check_image, memory_of, positions_of
 from ..explain.legrad import LeGrad
 from ..models.checkpoints import versions
 from ..models.towers.base import ImageTower
 from .loop import STATE, Descent, evaluate
 from .loop import descend as descend_plainly
+from .map_builder import MapBuilder
 
 # Most numbers of p in a step: more (ViT-B/16: 27 masks at 448 px) keep a GPU busy anyway, and what
 # a graph works on would take much memory between two inversions.
@@ -36,27 +39,34 @@ def encode(
     tower: ImageTower,
     image: Tensor,
     layers: int,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | None,
+    memory_bytes: int,
     images: int = 1,
 ) -> ImageEncoding:
-    """Encode as `ImageTower.encode` does, by a graph from the third image like this one on."""
+    """Encode as `ImageTower.encode` does, by a graph from the third image like this one on.
+
+    ``memory_bytes`` is the memory for inversions, of which copies take a part.
+    """
     grid = check_image(image, tower.patch_size, images)
-    numbers = images * (math.prod(grid) + 1) * tower.weight.shape[0]
+    numbers, visual = images * (math.prod(grid) + 1) * tower.weight.shape[0], tower.visual
     # Other towers need autograd.
-    suits = tower.several and numbers <= _MOST_ENCODED and available(image.device) and recent()
-    if not suits:
+    able = (
+        cuda_graphs.available(visual, image.device) and tower.several and numbers <= _MOST_ENCODED
+    )
+    if not (able and cuda_graphs.recent()):
         return tower.encode_checked(image, layers, dtype)
-    key = image.shape, image.dtype, image.device, layers, dtype, versions(tower.visual)
-    kept: _Encoding | None = take(tower.visual, ENCODING, key)
-    if kept is None:
+    of_weights = versions(visual), memory_of([*visual.parameters(), *visual.buffers()])
+    key = image.shape, image.dtype, image.device, layers, dtype, of_weights
+    kept: _Encoding | None = cuda_graphs.take(visual, ENCODING, key, image.device)
+    encoding = None if kept is None else kept.encode(tower, image, layers, dtype)
+    plain = encoding is None
+    if encoding is None:
+        kept = _Encoding()  # without the memory of the last one
         encoding = tower.encode_checked(image, layers, dtype)
-        if _size(encoding.tensors()) <= MOST_KEPT:
-            weights = [*tower.visual.state_dict().values()]
-            keep(tower.visual, ENCODING, key, _Encoding(weights))
-        return encoding
-    encoding = kept.encode(tower, image, layers, dtype)
-    keep(tower.visual, ENCODING, key, kept)
-    tick(ENCODING, tower.num_layers, tower.num_layers)
+    if cuda_graphs.fits(encoding.tensors(), memory_bytes):
+        cuda_graphs.keep(visual, ENCODING, key, kept, image.device)
+    if not plain:
+        tick(ENCODING, tower.num_layers, tower.num_layers)
     return encoding
 
 
@@ -65,34 +75,41 @@ class _Encoding:
 
     _image: Tensor
     _out: ImageEncoding
+    _positions: Tensor  # which are held, so that they stay where they are
 
-    def __init__(self, weights: list[Tensor]) -> None:
-        self._held = weights  # which cannot be freed, so that nothing else takes their addresses
+    def __init__(self) -> None:
         self._recording: Recording | None = None
 
     def encode(
         self, tower: ImageTower, image: Tensor, layers: int, dtype: torch.dtype | None
+    ) -> ImageEncoding | None:
+        """Return the encoding of an image, on other memory; None if that has run out."""
+        if self._recording is None:
+            return fitting(lambda: self._record(tower, image.clone(), layers, dtype))
+        self._image.copy_(image)
+        self._recording.repeat()
+        return fitting(self._out.own)
+
+    def _record(
+        self, tower: ImageTower, own: Tensor, layers: int, dtype: torch.dtype | None
     ) -> ImageEncoding:
-        """Return the encoding of an image, on other memory."""
-        if self._recording is not None:
-            self._image.copy_(image)
-            self._recording.repeat()
-            return self._out.own()
-        recording, own, done = Recording(image.device), image.clone(), list[ImageEncoding]()
+        recording, done = Recording(own.device), list[ImageEncoding]()
 
         def work() -> ImageEncoding:
             return tower.encode_checked(own, layers, dtype, quiet=True)
 
         recording.first(lambda: done.append(work()))
         (encoding,) = done
-        out = encoding.own()
+        out = fitting(encoding.own)
+        if out is None:
+            return encoding
         for tensor in out.tensors():
             tensor.zero_()  # else a graph that does nothing would agree
-        kind = ENCODING, image.device, dtype
+        kind = ENCODING, own.device, dtype
         recording.record(lambda: _copy(work().tensors(), out.tensors()), out.tensors(), kind)
         if recording.repeats:
             self._recording, self._image, self._out = recording, own, out
-            self._held.append(positions_of(tower.visual, encoding.grid))
+            self._positions = positions_of(tower.visual, encoding.grid)
         return encoding
 
 
@@ -145,29 +162,43 @@ class _Step:
         self._evaluate()
 
 
-def descend(model: nn.Module, exact: LeGrad, descent: Descent) -> str:
+def descend(model: nn.Module, maps: MapBuilder, count: int, descent: Descent) -> str:
     """Take all steps as the plain loop does, by graphs if they pay; return how it was done.
 
-    ``model`` is the image tower, with which the last step that was recorded is kept. Another thread
-    may invert while one tells how far it is: a step is taken away as long as it is in use.
+    ``model`` is the image tower, with which the last step that was recorded is kept; ``count`` is
+    the number of masks that are planned. Another thread may invert while one tells how far it is: a
+    step is taken away as long as it is in use.
     """
-    count, steps = len(descent.maps), descent.config.steps
-    fits = count <= exact.group_size and count * exact.numbers_of_p <= _MOST
-    pays = fits and steps >= _FEWEST_STEPS and available(descent.maps.device)
+    exact, masks, steps = maps.exact(descent.config, count), len(descent.maps), descent.config.steps
+    device = descent.maps.device
+    few = masks <= exact.group_size and masks * exact.numbers_of_p <= _MOST
+    pays = cuda_graphs.available(model, device) and few and steps >= _FEWEST_STEPS
     constants = exact.tensors() if pays else []
-    pays = pays and _size(constants) <= MOST_KEPT
-    if not (pays and recent()):
+    pays = pays and cuda_graphs.fits(constants, maps.memory_bytes)
+    if not (pays and cuda_graphs.recent()):
         descend_plainly(exact, descent)
-        return f"{exact.route}, no graph before PyTorch {SINCE}" if pays else exact.route
+        return (
+            f"{exact.route}, no graph before PyTorch {cuda_graphs.SINCE}" if pays else exact.route
+        )
     shapes = tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in constants)
     sizes, weights = descent.targets.input_size, tuple(map(id, exact.weights()))
-    key = count, descent.config, exact.route, descent.targets.grid, sizes, shapes, weights
-    step: _Step | None = take(model, STEP, key)
-    if step is None:
-        step = _Step(exact, descent)
-    else:
+    key = masks, descent.config, exact.route, descent.targets.grid, sizes, shapes, weights
+    step: _Step | None = cuda_graphs.take(model, STEP, key, device)
+    if step is not None:
         step.load(exact, descent)
-    own = step.descent
+    else:
+        step = fitting(lambda: _Step(exact, descent))
+    if step is None:
+        descend_plainly(exact, descent)
+    else:
+        _descend_by(step, descent, lambda: cuda_graphs.keep(model, STEP, key, step, device))
+    if step is not None and step.repeats:
+        return f"{exact.route}, graph"
+    return f"{exact.route}, no memory for a graph" if cuda_graphs.GRAPHS.works else exact.route
+
+
+def _descend_by(step: _Step, descent: Descent, keep_it: Callable[[], None]) -> None:
+    own, steps = step.descent, descent.config.steps
     try:
         step.begin()
         tell(own.state())
@@ -175,16 +206,11 @@ def descend(model: nn.Module, exact: LeGrad, descent: Descent) -> str:
             own.advance()
             step.move()
             tell(own.state())
+        if own is not descent:
+            descent.load(own)
     finally:
         if step.repeats:
-            keep(model, STEP, key, step)
-    if own is not descent:
-        descent.load(own)
-    return ", ".join([exact.route, *(["graph"] if step.repeats else [])])
-
-
-def _size(tensors: Sequence[Tensor]) -> int:
-    return sum(tensor.numel() for tensor in tensors)
+            keep_it()
 
 
 def _copy(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:

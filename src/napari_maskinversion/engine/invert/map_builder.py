@@ -7,9 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ...base.oom_fallback import is_out_of_memory
 from ...base.progress import MAPS, tick
 from ..compute.matmul import STORED
+from ..compute.trial import fitting
 from ..encode.image_encoding import ImageEncoding, LayerConstants
 from ..explain.legrad import LeGrad, MapLayer
 from ..explain.protocol import ExplainabilityMap
@@ -34,7 +34,7 @@ class MapBuilder:
     """
 
     def __init__(self, encoding: ImageEncoding, memory_bytes: int) -> None:
-        self.encoding, self._memory = encoding, memory_bytes
+        self.encoding, self.memory_bytes = encoding, memory_bytes
         self.clear()
 
     def clear(self) -> None:
@@ -104,31 +104,29 @@ class MapBuilder:
         layers = self.encoding.layers[-config.layers :]
         if config.route != "auto":
             return (config.route,) * len(layers)
-        budget = int(self._memory * DECOMPOSED_SHARE) // max(len(layers), 1)
-        dtype = STORED.get(config.precision)
-        return tuple(
-            "decomposed"
-            if decomposed_bytes(layer, dtype) <= budget and _pays(layer, passes, masks)
-            else "direct"
-            for layer in layers
-        )
+        budget = int(self.memory_bytes * DECOMPOSED_SHARE) // max(len(layers), 1)
+        dtype, kind = STORED.get(config.precision), self.encoding.embedding.device.type
+
+        def pays(layer: LayerConstants) -> bool:
+            hidden, joint = layer.slope.shape[1], len(layer.jacobian)
+            fits = decomposed_bytes(layer, dtype) <= budget
+            return fits and decomposing_pays(hidden, joint, passes, masks, kind)
+
+        return tuple("decomposed" if pays(layer) else "direct" for layer in layers)
 
     @property
     def _step_bytes(self) -> int:
-        return int(self._memory * (1 - DECOMPOSED_SHARE))
+        return int(self.memory_bytes * (1 - DECOMPOSED_SHARE))
 
     def _decompose(self, layer: LayerConstants, precision: str) -> Route:
         key, kept = (layer, precision), self._decomposed
         if key not in kept:
             joint, hidden = len(layer.jacobian), layer.slope.shape[1]
             rows = max(1, self._step_bytes // (joint * hidden * layer.slope.element_size()))
-            try:
-                kept[key] = decompose(layer, rows)
-            except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                # The direct route needs only a step's buffers.
-                return DirectRoute(layer)
+            route = fitting(lambda: decompose(layer, rows))
+            if route is None:
+                return DirectRoute(layer)  # which needs only a step's buffers
+            kept[key] = route
         return kept[key]
 
     def _prepare(self, layer: LayerConstants, precision: str) -> _Prepared:
@@ -161,8 +159,3 @@ def decomposed_bytes(layer: LayerConstants, dtype: torch.dtype | None = None) ->
     """Return the bytes of a layer's `DecomposedRoute`, stored as ``dtype`` or as the layer."""
     joint, width = layer.jacobian.shape
     return len(layer.offset) * joint * width * (dtype or layer.slope.dtype).itemsize
-
-
-def _pays(layer: LayerConstants, passes: int, masks: int) -> bool:
-    hidden, joint = layer.slope.shape[1], len(layer.jacobian)
-    return decomposing_pays(hidden, joint, passes, masks, layer.slope.device.type)

@@ -49,7 +49,10 @@ def masks_at_once(model: Backbone, config: InversionConfig, side: int, memory_by
 
 
 class ImageBatch:
-    """Encoded images; ``tensors`` (I, 3, H, W) are their inputs, ``planes`` their sizes."""
+    """Encoded images; ``tensors`` (I, 3, H, W) are their inputs, ``planes`` their sizes.
+
+    ``memory_bytes`` is the memory for inversions.
+    """
 
     @computing()
     def __init__(
@@ -58,12 +61,13 @@ class ImageBatch:
         tensors: Tensor,
         planes: Sequence[tuple[int, int]],
         config: InversionConfig,
+        memory_bytes: int,
     ) -> None:
-        self._tower = tower_of(model.clip.visual)
+        self._tower, self._memory = tower_of(model.clip.visual), memory_bytes
         self._planes, self._config = planes, config
-        dtype = STORED.get(config.precision)
+        dtype, inputs = STORED.get(config.precision), tensors.to(model.device)
         self._encoding = graphs.encode(
-            self._tower, tensors.to(model.device), config.layers, dtype, len(tensors)
+            self._tower, inputs, config.layers, dtype, memory_bytes, len(inputs)
         )
         self.grid, self.input_size = self._encoding.grid, self._encoding.input_size
 
@@ -81,9 +85,9 @@ class ImageBatch:
             own = self._encoding.of(torch.from_numpy(images).to(self._encoding.embedding.device))
             sizes = [self._planes[image] for image in images.tolist()]
             targets = MaskTargets(regions, sizes, own.input_size, own.grid, own.embedding)
-            maps = MapBuilder(own, 0)
+            maps = MapBuilder(own, self._memory)
             descent = Descent(targets, own.embedding, config)
-            route = graphs.descend(self._tower.visual, maps.exact(config, len(regions)), descent)
+            route = graphs.descend(self._tower.visual, maps, len(regions), descent)
             precision = [config.precision] if config.precision != "float32" else []
             route = ", ".join([route, *precision])
             result = descent.result(sizes[0], route)

@@ -119,6 +119,7 @@ def tag_spec(name: str) -> ModelSpec:
             "choose another tag."
         )
     native = side_of(model_config["vision_cfg"].get("image_size", 224))
+    numbers = sum(one.numel() for one in build(model_config, quick_gelu=False).parameters())
     clean_tag = tag.lower().replace("-", "_")
     return ModelSpec(
         name=f"{architecture}/{clean_tag}",
@@ -126,7 +127,7 @@ def tag_spec(name: str) -> ModelSpec:
         architecture=architecture,
         tag=clean_tag,
         source=repository.rstrip("/"),
-        size_mb=_size_mb(model_config),
+        size_mb=round(numbers * 4 / 1e6),  # in float32, the format on the hub
         license=next(
             (text for starts, text in _LICENSES if clean_tag.startswith(starts)),
             f"see the page of {repository.rstrip('/')}",
@@ -277,12 +278,6 @@ def build(
             if type(gelu) is nn.GELU:
                 gelu.approximate = "tanh"
     return module
-
-
-def _size_mb(config: Mapping[str, Any]) -> int:
-    """Return the size of the weights in float32, the format on the hub."""
-    module = build(config, quick_gelu=False)
-    return round(sum(parameter.numel() for parameter in module.parameters()) * 4 / 1e6)
 
 
 def finish(module: nn.Module) -> None:
