@@ -20,7 +20,6 @@ from napari_maskinversion.cli.bench.shared import (
     Rate,
     SkipBad,
     Steps,
-    at_least_one,
     bench,
     follow,
     load_measured,
@@ -44,7 +43,7 @@ NOWHERE: Final = Output()
 REPORTS.update(dict.fromkeys(DRAWN, "benchmarks.drawn.reports"))
 
 Scenes = Annotated[
-    int, typer.Option(help="Scenes of each kind; five times as many of a single object.")
+    int, typer.Option(min=1, help="Scenes of each kind; five times as many of a single object.")
 ]
 Sprites = Annotated[
     Path | None,
@@ -57,7 +56,7 @@ RealImages = Annotated[
     Path | None,
     typer.Option(help="Folder of the real images (default: NAPARI_MASKINVERSION_DATA)."),
 ]
-PerClass = Annotated[int, typer.Option(help="Most real regions of a class.")]
+PerClass = Annotated[int, typer.Option(min=1, help="Most real regions of a class.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +79,6 @@ class Plan:
 
     def check(self, kind: str, *inputs: Path | None) -> None:
         """Raise for what cannot work, before a model is loaded."""
-        at_least_one(scenes=self.scenes)
         if self.sprites is not None and not self.sprites.is_dir():
             raise InputError(
                 f"There is no folder {self.sprites}; --sprites names a node_modules folder."
@@ -121,7 +119,6 @@ class RealPlan(Plan):
 
     def check(self, kind: str, *inputs: Path | None) -> None:
         """Raise for what cannot work, before a model is loaded."""
-        at_least_one(per_class=self.per_class)
         super().check(kind, self.folder, *inputs)
 
 

@@ -27,6 +27,7 @@ from napari_maskinversion.cli.app import app
 from napari_maskinversion.cli.bench.shared import Device, ModelName, Output
 from napari_maskinversion.cli.console import ProgressBar, echo, say
 from napari_maskinversion.cli.running import load
+from napari_maskinversion.results.settings import RunSettings
 
 if TYPE_CHECKING:
     from benchmarks.drawn.cases import ModelUnderTest
@@ -213,7 +214,7 @@ def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) ->
         validation=min(ScenesPlan.validation, scenes),
         output=Output(json=out / "scenes.json", overwrite=True),
     )
-    job = ScenesBench(subject_of(load(str(out), None, "cpu")), plan)
+    job = ScenesBench(subject_of(load(RunSettings(model=str(out), device="cpu"))), plan)
     job.run()
     text = markdown(job.record.page)
     write_into(out / CARD, "scenes", text)

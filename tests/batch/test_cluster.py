@@ -158,7 +158,7 @@ def test_a_local_cluster_replaces_a_worker_that_is_killed(tmp_path):
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("here", "--dask takes local, or the address of a scheduler"),
+        ("here", "There is no Dask scheduler at here (missing port number"),
         ("tcp://127.0.0.1:1", "There is no Dask scheduler at tcp://127.0.0.1:1"),
     ],
 )

@@ -17,9 +17,9 @@ from napari_maskinversion.batch.executors import (
     limit_threads,
     take_gpu,
 )
-from napari_maskinversion.batch.here import Here
 from napari_maskinversion.batch.image_task import Report
 from napari_maskinversion.batch.running import Underway, run_batch
+from napari_maskinversion.batch.together import Here
 
 from .work import die_once, say_process, task, wait_halfway
 

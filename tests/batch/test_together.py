@@ -11,11 +11,10 @@ from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.batch import together
 from napari_maskinversion.batch.executors import BEGUN
-from napari_maskinversion.batch.here import Here
 from napari_maskinversion.batch.image_task import Report
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.running import Underway, plan, run_batch
-from napari_maskinversion.batch.together import RunTasks
+from napari_maskinversion.batch.together import Here, RunTasks
 from napari_maskinversion.engine.invert.several import ImageBatch
 from napari_maskinversion.pipeline.run import RegionChunk, runs_together
 from tests.scenes import demo_model, label_image, picture

@@ -414,8 +414,6 @@ def test_records_of_coco_panoptic_that_do_not_fit_are_named(
         (("--methods", "alphaclip"), "needs weights"),
         (("--methods", ","), "names no method"),
         (("--models", ","), "names no model"),
-        (("--limit", "0"), "--limit must be at least 1"),
-        (("--context", "0.5"), "--context must be"),
         (("--steps", "0"), "steps"),
     ],
 )

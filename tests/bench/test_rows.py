@@ -29,7 +29,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backbone]:
     """Models by name, as the commands load them."""
     models = {"demo": demo_model()}
     for module in (shared, data_sets):
-        monkeypatch.setattr(module, "load", lambda name, *_: models[name])
+        monkeypatch.setattr(module, "load", lambda chosen: models[chosen.model])
     return models
 
 

@@ -96,10 +96,6 @@ def test_ctrl_c_leaves_what_is_measured(
         (("--architecture", "ViT-X"), "--architecture must be one of open_clip's, or demo"),
         (("--side", 100), "--side must be a multiple of 16 from 32 to 3072; got 100"),
         (("--side", 16), "--side must be a multiple of 16 from 32 to 3072; got 16"),
-        (("--minutes", "inf"), "--minutes must be a number above 0; got inf"),
-        (("--minutes", "nan"), "--minutes must be a number above 0; got nan"),
-        (("--minutes", 0), "--minutes must be a number above 0; got 0"),
-        (("--images", 0), "--images must be at least 1; got 0"),
         (("--plots", "plots"), "bench speed draws no plots"),
     ],
 )

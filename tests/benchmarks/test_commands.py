@@ -95,7 +95,6 @@ def damaged(folder: Path, spoil: Callable[[dict[str, torch.Tensor]], None]) -> P
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["scenes", "--scenes", "0"], "--scenes must be at least 1; got 0"),
         (["scenes", "--objects", "3,7"], "from 1 to 5"),
         (["scenes", "--objects", "three"], "'three'"),
         (["scenes", "--steps", "0"], "steps"),

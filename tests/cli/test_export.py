@@ -1,7 +1,7 @@
 """Formats on the command line: written by a run, and from results that were saved."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -103,6 +103,6 @@ def reviewed(folder):
         return Bundle(
             results=results,
             masks=compress_masks([PlaneRegions((), regions(4))]),
-            image=asdict(image),
+            image=image,
             decisions=review.saved(),
         )

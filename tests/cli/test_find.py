@@ -89,7 +89,9 @@ def test_a_threshold_that_nothing_reaches_writes_nothing(call, files, tmp_path):
         (("mask.png",), "mask.png is a file; add words"),
         ((" ",), "expression is blank"),
         (("",), "expression is blank"),
-        (("frog", "--threshold", "nan"), "--threshold must be a number"),
+        (("frog", "--threshold", "nan"), "must be a number from -1 to 1; got nan"),
+        (("frog", "--threshold", "7"), "must be a number from -1 to 1; got 7.0"),
+        (("none of these", "--threshold", "0.3"), "leave out the label or the threshold"),
         (("frog", "--only", "1"), "--only and --merge go with MASKS"),
         (("frog", "--merge", "1,2"), "--only and --merge go with MASKS"),
         (("mask.png", "frog", "--threshold", "0.3"), "only ranked: leave out --threshold"),
@@ -102,6 +104,7 @@ def test_a_threshold_that_nothing_reaches_writes_nothing(call, files, tmp_path):
 )
 def test_what_cannot_be_found_is_refused(call, files, tmp_path, monkeypatch, arguments, told):
     monkeypatch.chdir(files)
+    monkeypatch.setattr(find, "load", None)  # were a model loaded: another error
     code, _, said = call("find", "frog.png", *arguments, "--out", tmp_path / "found")
     assert code == 2
     assert told in said

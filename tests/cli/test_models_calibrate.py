@@ -45,4 +45,6 @@ def test_a_model_without_calibration_says_that_fits_is_not_flagged(files, fine, 
 
 
 def test_a_file_that_is_not_there_is_named(refused, tmp_path):
-    assert "There is no file" in refused("models", "calibrate", "demo", tmp_path / "none.npz")
+    assert "There is no file of results" in refused(
+        "models", "calibrate", "demo", tmp_path / "none.npz"
+    )

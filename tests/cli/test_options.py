@@ -161,3 +161,22 @@ def test_fields_of_a_dataclass_are_options_in_its_place():
     outcome = CliRunner().invoke(command, ["--edge", "5", "--out", "here", "--again"])
     assert outcome.exit_code == 0
     assert seen == [(1, How(size=5, where=Where(out="here", again=True)), "x")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("find", "image.png", "masks.png", "dog", "--top", "0"), "--top"),
+        (("captions", "search", "few.txt", "dog", "--top-k", "0"), "--top-k"),
+        (("segment", "image.png", "--boxes", "boxes.csv", "--candidate", "0"), "--candidate"),
+        (("bench", "voc", "--limit", "0"), "--limit"),
+        (("bench", "paper", "--ties", "none"), "--ties"),
+        (("bench", "paper", "--voc-classes", "21"), "--voc-classes"),
+        (("bench", "tune", "--resolution", "8"), "--resolution"),
+        (("bench", "speed", "--images", "0"), "--images"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_refused_by_its_name(arguments, option):
+    ending = CliRunner().invoke(app, arguments)
+    assert ending.exit_code == 2
+    assert f"Invalid value for '{option}'" in ending.stderr

@@ -210,7 +210,6 @@ def test_points_only_negative_are_refused(segment, folder):
     [
         ((), "--boxes FILE or --points FILE"),
         (("--automatic", "--boxes", "boxes.csv"), "leave --boxes and --points out"),
-        (("--boxes", "boxes.csv", "--candidate", "0"), "counts from 1"),
         (("--boxes", "boxes.csv", "--out", "regions.png"), r".tif"),
         (("--boxes", "nothing.csv"), "no table of marks at nothing.csv"),
         (("--boxes", "boxes.csv", "--erode", "99"), "No object has any pixels left"),

@@ -64,7 +64,6 @@ def test_weights_that_can_run_code_are_not_read(broken):
     ("file", "content", "says"),
     [
         ("unet/config.json", "{", "broken JSON"),
-        ("unet/config.json", "[]", "must hold an object"),
         ("unet/config.json", '{"_class_name": "UNet2DConditionModel"}', "takes no image embedd"),
         ("movq/diffusion_pytorch_model.safetensors", "cut off", "damaged or no safetensors"),
     ],

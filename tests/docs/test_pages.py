@@ -83,8 +83,9 @@ def check_options(words):
     assert not unknown, f"{shlex.join(words)}: no option {unknown}"
 
 
-def stand_in(name, *_, **__):
-    get_spec(name)  # refuses names that there are not
+def stand_in(model):
+    """Load a model by its name, or by settings."""
+    get_spec(getattr(model, "model", model))  # refuses names that there are not
     return demo_model()
 
 

@@ -95,7 +95,7 @@ def changed(file, arrays=None, **record):
     [
         ({"version": "2"}, "newer version"),
         ({"format": "other"}, "holds no classifier"),
-        ({"words": []}, "has no words"),
+        ({"words": []}, "words"),
         ({"words": ["red cell"]}, "damaged: texts does not fit its 2 classes"),
         ({"scale": "x"}, "scale"),
         ({"scale": 0}, "scale"),

@@ -9,7 +9,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.cli.captions import Words
 from napari_maskinversion.language.labels.presets import vocabulary_of, with_classifier
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
-from napari_maskinversion.learning.ranking import check_space, rank_words
+from napari_maskinversion.learning.ranking import Ranker
 from napari_maskinversion.results.settings import RunSettings
 from napari_maskinversion.results.spaces import Space
 
@@ -30,7 +30,7 @@ def file(tmp_path):
 def ranked(vocabulary):
     rows, labels, _ = decided(seed=2)
     texts = unit(np.random.default_rng(3).normal(size=(len(vocabulary.words), 16)))
-    return labels, rank_words(MODEL, rows, vocabulary, texts)
+    return labels, Ranker(vocabulary).rank(MODEL, rows, texts)
 
 
 def test_words_are_ranked_by_their_classifier(file):
@@ -64,10 +64,10 @@ def test_words_may_be_added_and_left_out(file):
 )
 def test_embeddings_of_another_kind_are_refused_by_name(file, changes, space, problem):
     words = vocabulary_of(str(file))
-    check_space(words, RunSettings(), "abc")
-    check_space(words, RunSettings.of(model="elsewhere/demo"), "abc")
+    Ranker(words).check_space(RunSettings(), "abc")
+    Ranker(words).check_space(RunSettings.of(model="elsewhere/demo"), "abc")
     with pytest.raises(InputError, match=rf"cells\.safetensors was trained on .*{problem}"):
-        check_space(words, RunSettings.of(**changes), space)
+        Ranker(words).check_space(RunSettings.of(**changes), space)
 
 
 def test_results_from_elsewhere_say_that_the_classifier_is_missing(file):
@@ -88,7 +88,12 @@ def test_a_threshold_counts_where_the_classifier_learned_no_none_of_these(file):
 def test_none_of_these_is_no_word_of_a_classifier_that_did_not_learn_it(file):
     words = with_classifier(file, NONE_OF_THESE)
     with pytest.raises(InputError, match=r"cells\.safetensors learned no 'none of these'"):
-        check_space(words, RunSettings(), "abc")
+        Ranker(words).check_space(RunSettings(), "abc")
+
+
+def test_a_threshold_and_none_of_these_are_refused_with_the_words(file):
+    with pytest.raises(InputError, match="leave out the label or the threshold"):
+        with_classifier(file, NONE_OF_THESE, 0.3)
 
 
 def test_prompts_are_those_of_the_classifier(file):

@@ -67,12 +67,7 @@ def bundle(count=5, seed=0, *, fingerprint="abc123", decisions=None, rows=None, 
     return Bundle(
         results=Results(about, tuple(results)),
         masks=compress_masks([PlaneRegions((), drawn)]),
-        image={
-            "name": image.name,
-            "shape": image.shape,
-            "dtype": image.dtype,
-            "content": image.content,
-        },
+        image=image,
         columns=columns,
     )
 

@@ -20,7 +20,7 @@ from napari_maskinversion.language.captions import bank as caption_bank
 from napari_maskinversion.language.text import TextCache
 from napari_maskinversion.pipeline import cache_usage
 from napari_maskinversion.pipeline.timings import known_speed, remember
-from napari_maskinversion.review.exemplar_store import ASIDE, ExemplarStore
+from napari_maskinversion.review.exemplar_store import ExemplarStore
 
 MODEL = get_spec("ViT-B-16/openai")
 
@@ -65,7 +65,6 @@ def filled(own_cache_folder):
     remember("demo", "cpu", resolution=96, steps=10, encoding=1.0, region=0.5, last=True)
     store = ExemplarStore("model", 2)
     store.write({("image", RegionKey(1)): (np.ones(2, np.float32), "dog")})
-    _put(store.path.with_name(store.path.name + ASIDE), 50)
     return own_cache_folder
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_maskinversion import InversionConfig, wrap_open_clip
-from napari_maskinversion.base.errors import ConfigError, InputError
+from napari_maskinversion.base.errors import ConfigError
 from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.images.plane_source import ArrayPlane
@@ -99,8 +99,6 @@ def test_what_only_an_inversion_has_is_refused_where_nothing_is_inverted():
 def test_what_cannot_work_is_refused():
     with pytest.raises(ConfigError, match="steps"):
         with_one_change(NOW, "steps", 0)
-    with pytest.raises(InputError, match="One region is compared at a time; got 2"):
-        answer(demo_model(), task(2), WORDS, NOW)
 
 
 def test_embedding_the_labels_does_not_count(monkeypatch):

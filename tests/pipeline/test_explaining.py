@@ -235,9 +235,6 @@ def test_another_image_another_region_and_another_model_are_noticed(answered):
     info = replace(answered[2].info, fingerprint="0")
     with pytest.raises(InputError, match="not the one of this run"):
         explainer.course(seen(answered, info=info))
-    info = replace(answered[2].info, vocabulary=None)
-    with pytest.raises(InputError, match="no labels"):
-        explainer.labels(seen(answered, info=info), ["car"])
 
 
 def test_the_window_of_a_record_is_the_one_that_was_planned():

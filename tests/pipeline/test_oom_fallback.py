@@ -421,6 +421,7 @@ def test_a_model_that_fits_nowhere_is_told_and_other_errors_pass(full_gpu, monke
 
 def test_the_command_line_says_where_the_model_is(full_gpu, capsys):
     from napari_maskinversion.cli.models import load
+    from napari_maskinversion.results.settings import RunSettings
 
-    assert str(load("demo", None, "auto").device) == "cpu"
+    assert str(load(RunSettings()).device) == "cpu"
     assert "Not enough memory on cuda:0 for demo" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base.identity import ImageIdentity
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.regions.label_images import PlaneRegions
@@ -66,12 +67,7 @@ def reviewed(folder, seed, wrong=(), undecided=(), inside=True, **more):
     bundle = Bundle(
         results=Results(about, rows),
         masks=compress_masks([PlaneRegions((), plane)]),
-        image={
-            "name": identity.name,
-            "shape": list(identity.shape),
-            "dtype": identity.dtype,
-            "content": identity.content,
-        },
+        image=identity,
         decisions=log if inside else b"",
     )
     save_archive(bundle, path)
@@ -134,9 +130,9 @@ def test_results_of_other_weights_are_refused_by_file(tmp_path):
         calibrate_from_files("ViT-B-16/openai", files[:1])
 
 
-def test_results_that_do_not_say_their_image_are_refused_by_file(tmp_path):
+def test_results_that_do_not_say_their_image_are_refused(tmp_path):
     path = reviewed(tmp_path, 0)
     bundle = open_archive(path)
-    save_archive(replace(bundle, image={}), path)
-    with pytest.raises(InputError, match=f"{path}, image: name is missing"):
+    save_archive(replace(bundle, image=ImageIdentity()), path)
+    with pytest.raises(InputError, match="does not say which image it is of"):
         calibrate_from_files("demo", [path])

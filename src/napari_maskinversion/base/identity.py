@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -95,12 +95,12 @@ def identify_all(regions: Iterable[Region], position: Position = ()) -> list[Reg
 
 @dataclass(frozen=True, slots=True)
 class ImageIdentity:
-    """An image, independent of its file."""
+    """An image, independent of its file; without values one that is not known."""
 
-    name: str  # File or layer name, for messages
-    shape: tuple[int, ...]
-    dtype: str
-    content: str  # 32 hexadecimal digits; see `identify_image`
+    name: str = ""  # File or layer name, for messages
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    content: str = ""  # 32 hexadecimal digits; see `identify_image`
 
     def is_same(self, other: ImageIdentity) -> bool:
         """Return whether the pixels are the same; names do not matter."""
@@ -117,18 +117,11 @@ def difference(other: ImageIdentity, image: ImageIdentity) -> str:
     return f"{other.name}, of the same size with other pixels"
 
 
-def another_image(saved: Mapping[str, Any], image: ImageIdentity) -> str:
+def another_image(saved: ImageIdentity, image: ImageIdentity) -> str:
     """Describe how the image in a saved file differs from ``image``; "" if it is the same."""
-    try:
-        other = ImageIdentity(
-            str(saved["name"]),
-            tuple(int(side) for side in saved["shape"]),
-            str(saved["dtype"]),
-            str(saved["content"]),
-        )
-    except (KeyError, TypeError, ValueError):
+    if not saved.content:
         return "the file does not name its image"
-    return "" if other.is_same(image) else difference(other, image)
+    return "" if saved.is_same(image) else difference(saved, image)
 
 
 def identify_image(name: str, pixels: Any) -> ImageIdentity:

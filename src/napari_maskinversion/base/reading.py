@@ -38,14 +38,6 @@ def is_address(path: Path | str) -> bool:
     return _ADDRESS.match(Path(path).as_posix()) is not None
 
 
-def as_path(path: Any, what: str) -> Path:
-    """Return what a caller passed as the path of ``what``."""
-    try:
-        return Path(path)
-    except TypeError as error:
-        raise InputError(f"{path!r} is no path of {what} ({error}).") from None
-
-
 def check_file(
     path: Path, what: str = "file", *, most: int | None = None, folder: bool = False
 ) -> int:

@@ -25,7 +25,7 @@ _PACKAGE: Final = "napari-maskinversion"
 
 
 def check_dask(place: str) -> None:
-    """Refuse a cluster that cannot be used: Dask is missing, or the address makes no sense."""
+    """Refuse a cluster without Dask."""
     try:
         import distributed  # noqa: F401
     except ImportError:
@@ -33,11 +33,6 @@ def check_dask(place: str) -> None:
             '--dask needs Dask: pip install "napari-maskinversion[batch]"; or use --workers 2, '
             "which needs nothing else."
         ) from None
-    if place != LOCAL and "://" not in place:
-        raise InputError(
-            f"--dask takes local, or the address of a scheduler such as tcp://host:8786; got "
-            f"{place!r}."
-        )
 
 
 class DaskCluster(TaskExecutor):

@@ -1,4 +1,4 @@
-"""What does the tasks of a batch: several processes. `here` has this one, `cluster` Dask's."""
+"""What does the tasks of a batch: several processes. `together` has this one, `cluster` Dask's."""
 
 from __future__ import annotations
 

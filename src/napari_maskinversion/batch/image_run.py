@@ -26,7 +26,7 @@ from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import open_inputs, vocabulary_in
 from ..pipeline.job import Job, open_job, run_job
-from ..pipeline.run import ImageRun, check_tasks
+from ..pipeline.run import check_tasks
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import AnnotationFile, open_annotations, read_annotations
 from ..results.export.archive import open_archive
@@ -174,16 +174,15 @@ def kept(task: ImageTask) -> Report | None:
 
 def _inverted(task: ImageTask, model: Backbone | None, on_note: Callable[[str], object]) -> Bundle:
     with open_job(task.image, task.regions, task.settings, read=read_regions) as job:
-        run = image_run(task, job)
+        words, bank = words_and_bank(task, job)
         model = model or _loaded(task.model, task.settings.architecture, task.settings.device)
         on_note(brightness_note(job.tasks[0].source))
-        return run_job(job, model, run.vocabulary, run.bank)
+        return run_job(job, model, words, bank)
 
 
-def image_run(task: ImageTask, job: Job) -> ImageRun:
-    """Return the run of an opened task, with its labels and captions."""
-    bank = None if task.bank is None else _bank(task.bank)
-    return ImageRun(tasks=job.tasks, vocabulary=_words(task, job.names), units=job.units, bank=bank)
+def words_and_bank(task: ImageTask, job: Job) -> tuple[Vocabulary | None, CaptionBank | None]:
+    """Return labels and captions of an opened task."""
+    return _words(task, job.names), None if task.bank is None else _open_bank(task.bank)
 
 
 def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
@@ -232,17 +231,14 @@ def _loaded(name: str, architecture: str | None, device: str) -> Backbone:
         return _load(name, architecture, device)
 
 
+_open_bank = lru_cache(maxsize=1)(open_bank)  # once for all images of this process
+
+
 @lru_cache(maxsize=1)
 def _load(name: str, architecture: str | None, device: str) -> Backbone:
     from ..engine.models.loading import load_where_it_fits
 
     return load_where_it_fits(name, device=device, architecture=architecture).model
-
-
-@lru_cache(maxsize=1)
-def _bank(folder: Path) -> CaptionBank:
-    """Open a caption bank once for all images of this process."""
-    return open_bank(folder)
 
 
 def is_transient(error: BaseException | None) -> bool:

@@ -1,20 +1,24 @@
-"""The images of a batch that one process runs, several together where that is faster."""
+"""The images of a batch in this process: a thread does them, several together where that pays."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..base.errors import Cancelled, MaskInversionError
+from ..base.progress import listening
 from ..images.plane_source import brightness_note
 from ..pipeline.job import Job, open_job
-from ..pipeline.run import ImageRun, run_images, runs_together
+from ..pipeline.run import ImageRun, ranker_of, run_images, runs_together
 from .addresses import here
+from .executors import BEGUN, TaskExecutor, Work, share_of
 from .finished import Finished
-from .image_run import image_run, kept, read_regions, run_task, store
+from .image_run import kept, read_regions, run_task, store, words_and_bank
 from .image_task import ImageTask, Report
 
 if TYPE_CHECKING:
@@ -73,7 +77,11 @@ class RunTasks:
                             copy.image, copy.regions, copy.settings, read=read_regions
                         )
                         job = files.enter_context(opening)
-                        runs.append(image_run(copy, job))
+                        words, bank = words_and_bank(copy, job)
+                        ranker = ranker_of(words, job.settings)
+                        runs.append(
+                            ImageRun(tasks=job.tasks, words=ranker, units=job.units, bank=bank)
+                        )
                     except (MaskInversionError, OSError, MemoryError) as error:
                         if isinstance(error, Cancelled):
                             raise
@@ -97,3 +105,64 @@ class RunTasks:
             pass
         for task in left.values():
             yield self(task)
+
+
+class Here(TaskExecutor):
+    """A thread of this process, so that Ctrl-C is heard at once.
+
+    A second one, which wrote one image while the first computed the next, was slower.
+    """
+
+    at_once = 2 * MOST
+    is_here = True
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._waiting: deque[tuple[ImageTask, Future[Report]]] = deque()
+        self._now: dict[str, Future[Report]] = {}
+        self._share, self._stopped = 0.0, False
+
+    def submit(self, work: Work, task: ImageTask) -> Future[Report]:
+        """Begin a task when those before it are done, together with others if work does so."""
+        future: Future[Report] = Future()
+        self._waiting.append((task, future))
+        self._pool.submit(self._next, work)
+        return future
+
+    def _next(self, work: Work) -> None:
+        """Do the next tasks; none if they were done with those before them."""
+        if not self._waiting:
+            return
+        several = work if isinstance(work, RunTasks) else None
+        count = 1 if several is None else several.count([task for task, _ in self._waiting])
+        group = [self._waiting.popleft() for _ in range(count)]
+        tasks = [task for task, future in group if future.set_running_or_notify_cancel()]
+        if not tasks:
+            return
+        self._share = BEGUN
+        self._now = {task.name: future for task, future in group if not future.cancelled()}
+        try:
+            with listening(self._step):
+                reports = several.together(tasks) if several else map(work, tasks)
+                for report in reports:
+                    self._now[report.name].set_result(report)
+        except BaseException as error:  # the batch ends with it
+            for future in self._now.values():
+                if not future.done():
+                    future.set_exception(error)
+
+    def _step(self, news: Any) -> None:
+        if self._stopped:
+            raise Cancelled("The batch was stopped.")
+        self._share = share_of(news, self._share)
+
+    def underway(self) -> Mapping[str, float]:
+        """Return the share that is done of the images at hand."""
+        left = [name for name, future in self._now.items() if not future.done()]
+        count = len(self._now)
+        rest = (self._share * count - (count - len(left))) / max(1, len(left))
+        return dict.fromkeys(left, max(rest, BEGUN))
+
+    def __exit__(self, kind: Any, error: Any, where: Any) -> None:
+        self._stopped = kind is not None
+        self._pool.shutdown(cancel_futures=True)

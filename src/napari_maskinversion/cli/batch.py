@@ -246,8 +246,7 @@ class _Batch:
         work: Work = run_task
         if is_here or self.captions is not None:
             # Downloaded once, under a progress bar, and refused before any work.
-            settings = tasks[0].settings
-            model = load(settings.model, settings.architecture, settings.device)
+            model = load(tasks[0].settings)
             if self.captions is not None:
                 bank = self.captions.bank(model).folder
                 tasks = [replace(task, bank=bank) for task in tasks]

@@ -19,7 +19,7 @@ from ..base.errors import InputError, ModelError
 from ..base.progress import CAPTIONS, Tick
 from ..engine.models.registry import unread_spec
 from ..engine.models.specs import DEMO
-from ..language.captions.bank import TOP, CaptionBank, check_top, open_bank
+from ..language.captions.bank import TOP, CaptionBank, open_bank
 from ..language.captions.building import build_bank, continue_bank, default_folder
 from ..language.captions.caption_files import Captions, read_captions
 from ..language.generation.registry import DECODERS
@@ -229,7 +229,7 @@ def build_command(
     source = CaptionSource(file, column=column, encoding=encoding)
     if source.folder is not None and out is not None:
         raise InputError(f"{file} is a bank already; leave out --out to finish it where it is.")
-    loaded = load(model or source.known_model, settings.architecture, settings.device)
+    loaded = load(settings.changed({"model": model or source.known_model}))
     bank = source.bank(loaded, out) if source.folder is None else source.finish(loaded)
     skipped = bank.record.skipped
     more = f" ({skipped})" if skipped else ""
@@ -243,16 +243,15 @@ def search_command(
     bank: Annotated[Path, typer.Argument(help="Folder of a caption bank, or a file of captions.")],
     words: Annotated[str, typer.Argument(help="What to look for.")],
     settings: RunSettings,
-    top: Annotated[int, typer.Option("--top-k", help="Captions to print.")] = TOP,
+    top: Annotated[int, typer.Option("--top-k", min=1, help="Captions to print.")] = TOP,
     column: Column = None,
     encoding: Encoding = None,
     model: BankModel = None,
 ) -> None:
     """Print the captions most similar to some words."""
-    check_top(top)
     check_expression(words)
     source = CaptionSource(bank, column=column, encoding=encoding)
-    loaded = load(model or source.known_model, settings.architecture, settings.device)
+    loaded = load(settings.changed({"model": model or source.known_model}))
     opened = source.bank(loaded)
     (matches,) = opened.search(embed_expression(loaded, words)[None], top, device=loaded.device)
     pairs = zip(matches.captions, matches.similarities, strict=True)
@@ -309,7 +308,7 @@ def caption_command(
     read = (image, masks, decoder_file, memory, settings.model, results)
     _held = output.begin(*read, settings.method.weights)  # until this function returns
     with open_job(image, masks, settings, say) as job:
-        model = load(settings.model, settings.architecture, settings.device)
+        model = load(job.settings)
         if sentences is not None:
             request = replace(request, memory=sentences.bank(model))
         writer = load_captioner(request, model)

@@ -79,7 +79,7 @@ def find_command(
     *,
     settings: RunSettings,
     template: Annotated[list[str] | None, template_option("none, the description as it is")] = None,
-    top: Annotated[int, typer.Option(help="Regions to print.")] = 20,
+    top: Annotated[int, typer.Option(min=1, help="Regions to print.")] = 20,
     results: EarlierResults = None,
     like: Annotated[
         Path | None,
@@ -107,8 +107,6 @@ def find_command(
     Use --window whole for words about places in the image, unless its regions are small.
     """
     templates = choose_templates(template or ("none",))
-    if top < 1:
-        raise ConfigError(f"--top must be at least 1; got {top}.")
     if masks is not None and expression is not None:
         if like is not None:
             raise ConfigError("--like finds without MASKS and WORDS; leave them out.")
@@ -119,7 +117,7 @@ def find_command(
             )
         check_query(expression, templates)
         with open_job(image, Path(masks), settings, say) as job:
-            model = load(settings.model, settings.architecture, settings.device)
+            model = load(job.settings)
             regions, finished = embedded(model, job, results)
         ranked = find(model, regions.embeddings, expression, templates)
         _print_matches(regions, ranked[:top], expression)
@@ -128,18 +126,16 @@ def find_command(
         return
     if (masks is None) == (like is None):
         raise InputError("Say what to find: words, such as 'a red blood cell', or --like FILE.")
+    from ..pipeline.finding import WORD, named, propose, usual_threshold, words_of
+
     if masks is not None:
-        check_query(masks, templates)
+        words_of(masks, templates, WORD if threshold is None else threshold)  # may refuse it
         if Path(masks).exists():
             raise InputError(f"{masks} is a file; add words that describe a region.")
     if like is None and (settings.only or settings.merge):
         raise ConfigError("--only and --merge go with MASKS or --like; leave them out.")
     if results is not None or settings.planes is not None:
         raise ConfigError("--results and --planes go with MASKS; leave them out.")
-    if threshold is not None and math.isnan(threshold):
-        raise ConfigError("--threshold must be a number, such as 0.36; got nan.")
-    from ..pipeline.finding import named, propose, usual_threshold, words_of
-
     asked = None if masks is None else wanted_and_not(masks)[0]
     wanted: Path | CheckpointSpec | None = on_disk(masks) if checkpoint is None else None
     if checkpoint not in (None, "none"):
@@ -148,7 +144,7 @@ def find_command(
         settings = settings.changed({"inversion.alpha": 0.0})
     _held = output.begin(image, like, settings.model)  # until this function returns
     with open_plane(image, settings, say) as job:
-        model = load(settings.model, settings.architecture, settings.device)
+        model = load(job.settings)
         sam = _proposer(wanted, settings.device, asked)
         least = usual_threshold(masks, sam) if threshold is None else threshold
         words = None if masks is None else words_of(masks, templates, least)

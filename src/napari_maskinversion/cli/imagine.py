@@ -135,15 +135,14 @@ def _embed(
     carried: Plan, job: Job, queries: Sequence[tuple[int, ...]]
 ) -> tuple[list[Condition], str]:
     """Return what is to be drawn, and the model's fingerprint; the model is free afterwards."""
-    settings = job.settings
-    model = load(settings.model, settings.architecture, settings.device)
+    model = load(job.settings)
     carried.folder.check_model(model.name, model.embed_dim)
     pixels = overview(job.tasks[0].source)
     results, finished = invert(model, job)
     if not finished:
         say_unfinished(results, job)
     shown = in_order(results.regions, queries)
-    return targets(carried, model, shown, pixels, settings), model.fingerprint
+    return targets(carried, model, shown, pixels, job.settings), model.fingerprint
 
 
 def _show(bar: ProgressBar, news: PictureStep | Picture) -> None:

@@ -16,6 +16,7 @@ from ..base.wording import one_line
 from ..language.labels.learned import SUFFIX
 from ..library.library import Library
 from ..library.searching import short_names
+from ..results.settings import RunSettings
 from .console import ProgressBar, echo, print_table, say
 from .options import template_option, with_option_groups
 from .running import load
@@ -174,7 +175,8 @@ def search_command(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the search says it, of the model as it is here
         space = opened.space([*(like or ()), *(unlike or ())], number=filters.space)
-    loaded = load(model or space.model, None if model else space.architecture, device)
+    architecture = None if model else space.architecture
+    loaded = load(RunSettings(model=model or space.model, architecture=architecture, device=device))
     answers = opened.search(
         *words,
         like=like or (),

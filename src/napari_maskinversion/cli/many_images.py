@@ -12,11 +12,11 @@ import typer
 from ..base.errors import InputError
 from ..batch.cluster import LOCAL, DaskCluster, check_dask
 from ..batch.executors import TaskExecutor, Work, Workers, gpus_for
-from ..batch.here import Here
 from ..batch.image_run import check_task
 from ..batch.image_task import ImageTask, Report
 from ..batch.pairing import Pairs, pair, read_table
 from ..batch.running import Plan, Underway, run_batch
+from ..batch.together import Here
 from .console import ProgressBar, say
 
 ProjectPlace = Annotated[

@@ -138,7 +138,7 @@ def check_command(
 
     if is_checkpoint(name):
         raise InputError(f"{name} is a SAM, which reads no labels; check models of 'models list'.")
-    model = load(name, settings.architecture, settings.device)
+    model = load(settings.changed({"model": name}))
     for line in describe_model(model):
         echo(line)
     report = check_model(model)
@@ -177,9 +177,6 @@ def calibrate_command(
     from ..results.calibrations import keep_calibration
     from ..review.reporting import calibrate_from_files
 
-    for path in files:
-        if not path.is_file():
-            raise InputError(f"There is no file {path}.")
     calibration, results = calibrate_from_files(name, files)
     info = results.info
     path = keep_calibration(info.fingerprint, info.settings, calibration)

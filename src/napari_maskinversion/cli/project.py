@@ -13,7 +13,6 @@ from ..base.locks import hold
 from ..base.targets import check_targets
 from ..base.wording import listed
 from ..batch.exporting import FILES, export_steps
-from ..batch.here import Here
 from ..batch.opened import OUT, OpenProject, added_images, edit
 from ..batch.project import (
     Project,
@@ -27,6 +26,7 @@ from ..batch.project import (
     write_project,
 )
 from ..batch.running import plan
+from ..batch.together import Here
 from ..pipeline.inputs import input_files
 from ..results.settings import GROUPS, RunSettings
 from .captions import CaptionSource, Words

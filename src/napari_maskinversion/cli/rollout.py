@@ -47,7 +47,7 @@ def rollout_command(
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         source.check()
         pixels = overview(source)
-    loaded = load(settings.model, settings.architecture, settings.device)
+    loaded = load(settings)
     from ..engine.invert.dice import upsample_heatmap
     from ..engine.invert.inverter import MaskInverter
 

@@ -62,7 +62,7 @@ def run_command(
             )
         if "tif" in output.chosen and settings.method.inverts:
             _check_room(output.out, job)
-        model = load(settings.model, settings.architecture, settings.device)
+        model = load(job.settings)
         field = "photo" if model.spec is None else model.spec.prompts
         if field != "photo" and vocabulary and vocabulary.templates == TEMPLATES["photo"]:
             say(f"{model.name} has prompts of its field: --template {field}.")

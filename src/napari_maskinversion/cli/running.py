@@ -18,7 +18,6 @@ from ..base.progress import BYTES, Tick, listening
 from ..base.progress_words import STARTING, fetching
 from ..images.known_images import unknown_image_note
 from ..images.plane_source import brightness_note
-from ..images.windows import plan_windows
 from ..language.captions.bank import CaptionBank
 from ..language.labels.presets import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
@@ -28,7 +27,8 @@ from ..pipeline.job import Job
 from ..pipeline.progress import Progress, RegionChunk
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
-from ..results.settings import fields_of
+from ..results.run_info import space_of
+from ..results.spaces import Space
 from .console import INTERRUPTED, ProgressBar, say
 
 if TYPE_CHECKING:
@@ -43,10 +43,11 @@ if TYPE_CHECKING:
 Loaded = TypeVar("Loaded")
 
 
-def load(name: str, architecture: str | None, device: str) -> Backbone:
-    """Load a model, and download it first if necessary."""
+def load(settings: RunSettings) -> Backbone:
+    """Load the model of settings, and download it first if necessary."""
     from ..engine.models.loading import load_where_it_fits
 
+    name, architecture, device = settings.model, settings.architecture, settings.device
     loaded = _downloading(
         name,
         lambda: _describe_model(name),
@@ -128,7 +129,7 @@ def invert(
         config=settings.inversion,
         window=settings.window,
         method=settings.method,
-        native=_native(model, settings),
+        native=model.native_resolution if settings.uses_native_windows else None,
     )
     listed = () if words is None or words.learned is not None else words.full_labels
     unknown = unknown_words_note(listed, taught_by(model))
@@ -195,45 +196,15 @@ def embedded(model: Backbone, job: Job, earlier: Path | None) -> tuple[Results, 
 
 
 def _differences(bundle: Bundle, job: Job, model: Backbone) -> Iterator[str]:
-    info, settings = bundle.results.info, job.settings
+    settings = job.settings.changed({"model": model.name})
     if _content(bundle.source) != _content(job.source):
         yield "another image"
     if bundle.source.get("channels", "") != job.source["channels"]:
         yield "other channels"
     if dict(bundle.masks) != compress_masks(job.tasks):
         yield "other regions"
-    if info.fingerprint != model.fingerprint:
-        yield f"another model ({info.model})"
-    if not info.method.inverts:
-        yield f"embeddings of another method ({info.method.title})"
-    for setting in fields_of():
-        before, now = info.settings.get(setting.key), settings.get(setting.key)
-        if setting.group == "inversion" and before != now:
-            yield f"{setting.name} {before} instead of {now}"
-    if (info.settings.window, info.settings.keep_aspect) != (settings.window, settings.keep_aspect):
-        yield "other windows"
-    sides = {
-        (task.position, task.regions[member].id): window.resolution
-        for task in job.tasks
-        for window in plan_windows(
-            task.regions,
-            task.source.levels,
-            resolution=settings.resolution or model.working_resolution,
-            patch=model.patch_size,
-            config=settings.window,
-            native=_native(model, settings),
-        )
-        for member in window.members
-    }
-    for one in bundle.results.regions:
-        before, now = one.window.resolution, sides.get((one.position, one.id))
-        if now not in (None, before):  # as planned then, or since memory ran out
-            yield f"regions seen at {before} px instead of {now}"
-            break
-
-
-def _native(model: Backbone, settings: RunSettings) -> int | None:
-    return model.native_resolution if settings.uses_native_windows else None
+    now = Space.planned(settings, space_of(model, settings.method), model.embed_dim)
+    yield from Space.of(bundle.results).differences(now)
 
 
 def _content(source: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -74,7 +74,8 @@ def segment_command(
     out: Annotated[Path, typer.Option(help="Label TIFF to write.")] = Path("regions.tif"),
     overwrite: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
     candidate: Annotated[
-        int, typer.Option(help="Which of an object's masks to use: 1 has the highest score.")
+        int,
+        typer.Option(min=1, help="Which of an object's masks to use: 1 has the highest score."),
     ] = 1,
     cleanup: CleanUp,
     everything: AutomaticConfig,
@@ -84,8 +85,6 @@ def segment_command(
         raise ConfigError("--automatic finds everything by itself; leave --boxes and --points out.")
     if not automatic and not boxes and not points:
         raise InputError("Add --boxes FILE or --points FILE, or both, or --automatic.")
-    if candidate < 1:
-        raise ConfigError(f"--candidate counts from 1, the best one; got {candidate}.")
     if out.suffix.lower() not in _PICTURES:
         raise InputError(f"--out takes the name of a TIFF file (.tif); got {out}.")
     wanted = None if checkpoint is None else file_or_checkpoint(checkpoint)

@@ -61,13 +61,6 @@ class Channel:
     gamma: float = 1.0
     name: str = ""
 
-    def __post_init__(self) -> None:
-        if self.limits is not None and not self.limits[0] < self.limits[1]:
-            raise InputError(
-                f"Contrast limits must be two numbers, the lower one first; got {self.limits[0]:g} "
-                f"and {self.limits[1]:g}."
-            )
-
 
 class _LazySource:
     """What planes of channels and of colours have in common as a `PlaneSource`."""
@@ -162,8 +155,6 @@ class ColourPlane(_LazySource):
     """RGB or RGBA; RGBA is composited onto black."""
 
     def __init__(self, plane: LazyPlane) -> None:
-        if plane.samples not in (3, 4):
-            raise InputError(f"Colours are RGB or RGBA; got {plane.samples} values per pixel.")
         super().__init__(plane)
         self._plane = plane
         self._limits: Limits | None = None

@@ -65,13 +65,6 @@ class LazyPlane:
         self._axes = (rows, columns)
         self._samples = samples
         self._index = tuple(int(place) for place in index) or (0,) * count
-        for axis in range(count):
-            size = int(first.shape[axis])
-            if axis not in self._axes and not 0 <= self._index[axis] < size:
-                raise InputError(
-                    f"The plane lies outside the image: index {self._index[axis]} on an axis of "
-                    f"{size}; choose 0 to {size - 1}."
-                )
         self.dtype = np.dtype(first.dtype)
         self._nodata = nodata
         shapes = [(int(a.shape[rows]), int(a.shape[columns])) for a in levels]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..base.errors import InputError, MaskInversionError
-from ..base.reading import as_path, check_file
+from ..base.reading import check_file
 from ..base.units import Georeference, Units
 from .channels import as_source, source_of
 from .decoding import PICTURES, Array, check_memory, decode, picture_notes, reading_errors
@@ -131,7 +131,7 @@ def read_image(path: str | Path) -> Array:
     InputError
         If the file is missing, is not an image, or has several planes; names it.
     """
-    file = as_path(path, "an image")
+    file = Path(path)
     array = read_plane(file)
     for note in filter(None, (*image_notes(file), brightness_note(as_source(array)))):
         warnings.warn(note, stacklevel=2)
@@ -151,8 +151,6 @@ def read_plane(path: Path) -> Array:
         )
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
-    if array.dtype.kind not in "uifb":
-        raise InputError(f"{path} has values of type {array.dtype}; an image has real numbers.")
     nodata = nodata_of(path, array.shape[:2])
     if array.dtype in (np.uint8, np.bool_) and nodata is None and array.shape[2:] != (4,):
         return array

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
-from ..base.reading import as_path
 from ..language.labels.learned import SUFFIX
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.ranking.ranking import Ranking
@@ -329,7 +328,7 @@ class Classifier:
         Path
             The file.
         """
-        file = as_path(path, "classifier")
+        file = Path(path)
         file = file if file.suffix.lower() == SUFFIX else file.with_name(file.name + SUFFIX)
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists; choose another name, or say to overwrite it.")
@@ -355,7 +354,7 @@ class Classifier:
         InputError
             If it is damaged, of a newer version, or something else.
         """
-        return cls(**read(as_path(path, "classifier")))
+        return cls(**read(Path(path)))
 
     def _names(self, labels: Sequence[str | None]) -> list[str]:
         """Return the classes of decisions: a synonym counts for its word."""

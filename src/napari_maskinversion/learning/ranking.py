@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,35 +22,71 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float32]
 
 
-def rank_words(
-    model: Backbone,
-    embeddings: FloatArray,
-    vocabulary: Vocabulary,
-    texts: FloatArray,
-    unknown: Collection[str] = (),
-    regions: Iterable[HasMeasures] = (),
-) -> list[Ranking]:
-    """Rank the labels of a vocabulary for regions.
+class Ranker:
+    """Ranks labels: by the classifier of a vocabulary, whose file it reads once, or by words."""
 
-    ``regions`` are those of the embeddings. Shapes: embeddings (N, e), unit norm; texts (words, e).
-    """
-    if vocabulary.learned is None:
-        return rank(
-            embeddings,
-            texts,
-            vocabulary.labels,
-            model.logit_scale,
-            owners=vocabulary.owners,
-            threshold=vocabulary.threshold,
-            unknown=unknown,
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        learned = vocabulary.learned
+        self._classifier = None if learned is None else _classifier(vocabulary)
+        self._name = "" if learned is None else learned.name
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The measures of regions that the classifier takes."""
+        return () if self._classifier is None else needs_measures(self._classifier.features)
+
+    def check_space(self, settings: RunSettings, space: str) -> None:
+        """Refuse a classifier that was trained on other embeddings than those of a run."""
+        if self._classifier is None or not self._classifier.space:
+            return
+        trained = Space(about=self._classifier.space, width=self._classifier.texts.shape[1])
+        if different := trained.differences(Space.planned(settings, space, trained.width)):
+            raise InputError(
+                f"The classifier {self._name} was trained on embeddings of {', '.join(different)}; "
+                "run with the same settings, or train it on results of these."
+            )
+
+    def check_measures(self, regions: Iterable[HasMeasures]) -> None:
+        """Refuse regions none of which has what the classifier takes."""
+        names, regions = self.measures, list(regions)
+        if not names or any(has_all(one, names) for one in regions):
+            return
+        there = max((one.measures for one in regions), key=len, default={})
+        missing = [name for name in names if name not in there]
+        what = "channels that it was trained on" if there else f"measures: {MEASURE}"
+        raise InputError(
+            f"The classifier {self._name} takes {', '.join(missing)} of each region, which are "
+            f"missing here; it needs the {what}."
         )
-    classifier = classifier_of(vocabulary, texts)
-    return classifier.rank(embeddings, vocabulary.labels, unknown, regions, vocabulary.threshold)
+
+    def rank(
+        self,
+        model: Backbone,
+        embeddings: FloatArray,
+        texts: FloatArray,
+        unknown: Collection[str] = (),
+        regions: Iterable[HasMeasures] = (),
+    ) -> list[Ranking]:
+        """Rank the labels for regions; ``regions`` are those of the embeddings.
+
+        Shapes: embeddings (N, e), unit norm; texts (words, e).
+        """
+        labels, limit = self.vocabulary.labels, self.vocabulary.threshold
+        if self._classifier is None:
+            scale, owners = model.logit_scale, self.vocabulary.owners
+            how: Any = {"owners": owners, "threshold": limit, "unknown": unknown}
+            return rank(embeddings, texts, labels, scale, **how)
+        classifier = _with_words(self._classifier, self.vocabulary, texts)
+        return classifier.rank(embeddings, labels, unknown, regions, limit)
 
 
 def classifier_of(vocabulary: Vocabulary, texts: FloatArray) -> Classifier:
     """Return the classifier that a vocabulary names, with the words that it does not know."""
-    classifier = _classifier(vocabulary)
+    return _with_words(_classifier(vocabulary), vocabulary, texts)
+
+
+def _with_words(classifier: Classifier, vocabulary: Vocabulary, texts: FloatArray) -> Classifier:
     known = {*classifier.classes}
     more = [label for label in vocabulary.full_labels if label.name not in known]
     if not more:
@@ -58,43 +94,6 @@ def classifier_of(vocabulary: Vocabulary, texts: FloatArray) -> Classifier:
     places = [vocabulary.labels.index(label.name) for label in more]
     rows = [row for row, owner in enumerate(vocabulary.owners) if owner in places]
     return classifier.with_words(Vocabulary.of(more), texts[rows])
-
-
-def check_space(vocabulary: Vocabulary | None, settings: RunSettings, space: str) -> None:
-    """Refuse a classifier that was trained on other embeddings than those of a run."""
-    if vocabulary is None or vocabulary.learned is None:
-        return
-    classifier = _classifier(vocabulary)
-    if not classifier.space:
-        return
-    trained = Space(about=classifier.space, width=classifier.texts.shape[1])
-    if different := trained.differences(Space.planned(settings, space, trained.width)):
-        raise InputError(
-            f"The classifier {vocabulary.learned.name} was trained on embeddings of "
-            f"{', '.join(different)}; run with the same settings, or train it on results of these."
-        )
-
-
-def measures_of(vocabulary: Vocabulary | None) -> tuple[str, ...]:
-    """Return the measures of regions that the classifier of a vocabulary takes."""
-    if vocabulary is None or vocabulary.learned is None:
-        return ()
-    return needs_measures(_classifier(vocabulary).features)
-
-
-def check_measures(vocabulary: Vocabulary, regions: Iterable[HasMeasures]) -> None:
-    """Refuse regions none of which has what the classifier takes."""
-    names, regions = measures_of(vocabulary), list(regions)
-    if not names or any(has_all(one, names) for one in regions):
-        return
-    assert vocabulary.learned is not None
-    there = max((one.measures for one in regions), key=len, default={})
-    missing = [name for name in names if name not in there]
-    what = "channels that it was trained on" if there else f"measures: {MEASURE}"
-    raise InputError(
-        f"The classifier {vocabulary.learned.name} takes {', '.join(missing)} of each region, "
-        f"which are missing here; it needs the {what}."
-    )
 
 
 def _classifier(vocabulary: Vocabulary) -> Classifier:

@@ -33,7 +33,7 @@ def add_bundle(
 ) -> None:
     """Add results; planes of the image are read from its file, unless they are open already."""
     info, regions = bundle.results.info, bundle.results.regions
-    content, name = (str(bundle.image.get(key, "")) for key in ("content", "name"))
+    content, name = bundle.image.content, bundle.image.name
     if image is None and not content:
         raise InputError("These results do not say which image they are of; pass its file.")
     with ExitStack() as opened:
@@ -50,7 +50,7 @@ def add_bundle(
                 position: stack.source(dict(position), channels and channels.split(","))
                 for position in dict.fromkeys(region.position for region in regions)
             }
-        if image is not None and bundle.image and not bundle.columns:
+        if image is not None and bundle.image.content and not bundle.columns:
             bundle = decided_bundle(bundle, image)
         record = ImageRecord(
             path="" if image is None else stored_path(image),
@@ -117,7 +117,7 @@ def stored_path(image: Path) -> str:
 def located(bundle: Bundle, archive: Path, folder: Path | None) -> Path | None:
     """Return the image of results: below a folder, or else beside them or the working folder."""
     about = bundle.source.get("image", {})
-    name = about.get("file") or about.get("folder") or str(bundle.image.get("name", ""))
+    name = about.get("file") or about.get("folder") or bundle.image.name
     below = () if folder is None else (path for path in folder.rglob("*") if path.name == name)
     for path in below if folder is not None else (archive.parent / name, Path(name)):
         if name and path.exists():

@@ -43,7 +43,7 @@ def embedding_map(embeddings: npt.NDArray[np.floating], way: Way = "pca") -> Emb
     The same embeddings give the same map.
     """
     vectors = np.asarray(embeddings, np.float32)
-    if vectors.ndim != 2 or not len(vectors):
+    if not len(vectors):
         raise InputError("There are no embeddings to map; suggest words or add regions first.")
     lengths = np.linalg.norm(vectors, axis=1)
     good = np.isfinite(lengths) & (lengths > 0)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
-from ..base.reading import check_file, parse_json
+from ..base.reading import check_file
 from ..base.wording import one_line
 from ..results.spaces import Space
 from .store import FACTS, ImageRecord
@@ -93,12 +93,6 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _part(rows: list[dict[str, Any]]) -> Part:
     vectors = np.array([row["embedding"] for row in rows], np.float32)
-    lengths = np.linalg.norm(vectors, axis=1)
-    if not (np.abs(lengths - 1) < 0.01).all():
-        raise ValueError("an embedding does not have length 1")
-    about = parse_json(rows[0]["space"], "space")
-    if not {"model", "architecture", "space"} <= about.keys():
-        raise ValueError("a space does not name its model")
     image = ImageRecord(**{name: rows[0][name] for name in _OF_IMAGE})
     facts: list[dict[str, Any]] = [
         {"measures": "", **{name: row[name] for name in FACTS if name in row}} for row in rows

@@ -47,8 +47,6 @@ def condition(where: Where) -> tuple[str, dict[str, Any]]:
     for name, value in where.items():
         if name not in _TERMS:
             raise ConfigError(f"There is no filter {name!r}; use {', '.join(_TERMS)}.")
-        if value is None:
-            raise ConfigError(f"The filter {name} has no value; leave it out.")
         if name in ("since", "before"):
             value = utc(str(value))
         if name in _SEVERAL:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..base.identity import Position
-from ..base.reading import as_path, is_address, parse_json
+from ..base.reading import is_address, parse_json
 from ..base.targets import check_targets
 from ..images.ome_zarr import is_zarr
 from ..images.plane_source import PlaneSource
@@ -93,14 +93,14 @@ class Library:
     @classmethod
     def new(cls, folder: str | Path) -> Self:
         """Make an empty library in a new or empty folder."""
-        place = as_path(folder, "library")
+        place = Path(folder)
         Store.create(place)
         return cls(place)
 
     @classmethod
     def open(cls, folder: str | Path, *, create: bool = False) -> Self:
         """Open a library; with ``create``, make it if there is none."""
-        place = as_path(folder, "library")
+        place = Path(folder)
         if create and not (place / ROWS).exists():
             return cls.new(place)
         Store(place).check()
@@ -133,11 +133,11 @@ class Library:
         int
             How many regions were added or replaced.
         """
-        file = None if image is None else as_path(image, "image")
+        file = None if image is None else Path(image)
         if isinstance(source, Results):
             source = Bundle(results=source)
         elif not isinstance(source, Bundle):
-            path = as_path(source, "results")
+            path = Path(source)
             if path.suffix.lower() == ".parquet":
                 return sum(self._store.write(*part) for part in read_parquet(path))
             source = open_archive(path)
@@ -150,10 +150,9 @@ class Library:
 
     def _place_of(self, bundle: Bundle) -> Path | None:
         """Return where the image of results was when it was added, if it still is there."""
-        content = str(bundle.image.get("content", ""))
         query = "SELECT path, series, name, content FROM images WHERE content = ? AND content <> ''"
         with self._store.reading() as database:
-            places = [tuple(row) for row in database.execute(query, (content,))]
+            places = [tuple(row) for row in database.execute(query, (bundle.image.content,))]
         files = (one for one in places if one[0] and not is_address(one[0]))
         return next((Path(one[0]) for one in files if not image_problem(*one)), None)
 
@@ -170,7 +169,7 @@ class Library:
         int
             How many regions were changed; others of the same number have another box.
         """
-        return self._store.update(str(bundle.image.get("content", "")), rows_of(bundle))
+        return self._store.update(bundle.image.content, rows_of(bundle))
 
     def image_of(self, id: int) -> tuple[str, int, str, str]:
         """Return path, series, name and hash of the image of a region."""
@@ -274,8 +273,6 @@ class Library:
         InputError
             If there is nothing to look for, or the model is another one than the library's.
         """
-        if top < 1:
-            raise InputError(f"top must be at least 1; got {top}.")
         own = [int(one) for one in (*like, *unlike) if not isinstance(one, np.ndarray)]
         space = self.space(own, model, where.get("space"))
         wanted, unwanted = self._embedded(words, space, model, templates)
@@ -286,7 +283,7 @@ class Library:
             for several, into in ((like, wanted), (unlike, unwanted)):
                 for one in several:
                     vector = one if isinstance(one, np.ndarray) else vectors[at[int(one)]]
-                    into.append(_unit(vector, space))
+                    into.append(_unit(vector))
             query, rows = direction(wanted, unwanted), self._rows(database, space, where)
             parts = self._store.parts(space)
             places, similarities = nearest(parts, query, top + len(at), rows)
@@ -523,7 +520,7 @@ class Library:
         int
             How many regions were written.
         """
-        file = as_path(path, "Parquet file")
+        file = Path(path)
         # its own files are no targets
         check_targets([file], overwrite=overwrite, inputs=self._store.files())
         file.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -547,7 +544,7 @@ class Library:
 
     def forget(self, image: str | Path, *, series: int = 0) -> int:
         """Remove the regions of an image that has none any more; return how many there were."""
-        values = {"path": stored_path(as_path(image, "image")), "series": series}
+        values = {"path": stored_path(Path(image)), "series": series}
         return self._store.remove("path = :path AND series = :series", values)
 
     def compact(self) -> int:
@@ -574,15 +571,9 @@ def _numbers(database: sqlite3.Connection, query: str, values: Mapping[str, Any]
     return np.sort(np.fromiter((one for (one,) in database.execute(query, values)), np.int64))
 
 
-def _unit(vector: npt.NDArray[Any], space: Space) -> FloatArray:
+def _unit(vector: npt.NDArray[Any]) -> FloatArray:
     values = np.asarray(vector, np.float32)
-    length = float(np.linalg.norm(values))
-    if values.shape != (space.width,) or not 0 < length < np.inf:
-        raise InputError(
-            f"An embedding of this library has {space.width} finite numbers; got an array of "
-            f"shape {values.shape}."
-        )
-    return values / length
+    return values / np.linalg.norm(values)
 
 
 def _frame(cells: Sequence[Sequence[Any]], *more: str) -> pd.DataFrame:

@@ -180,8 +180,6 @@ class Store:
                 raise InputError(f"{self.folder} is a file; name the folder of a library.")
             what = "holds no library" if self.folder.is_dir() else "does not exist"
             raise InputError(f"{self.folder} {what}; 'library new {self.folder}' makes one.")
-        if not file.stat().st_size:
-            raise sqlite3.DatabaseError("it is empty")
         address = f"{file.resolve().as_uri()}?mode=rw"
         with closing(sqlite3.connect(address, _PATIENCE, isolation_level=None, uri=True)) as base:
             base.row_factory = sqlite3.Row
@@ -372,13 +370,7 @@ class Store:
                 "UPDATE spaces SET file = printf('vectors-%d-1.f16', id) WHERE file = ''"
             )
             row = database.execute(query, (space.about,)).fetchone()
-        here = Space(**row)
-        if here.width != space.width:
-            raise InputError(
-                f"Embeddings of {space.width} numbers do not fit those of {here.width} that "
-                f"{self.folder} has of the same model."
-            )
-        return here
+        return Space(**row)
 
     def _image(self, database: sqlite3.Connection, image: ImageRecord) -> tuple[int, int]:
         """Return the number of an image, and how many of its regions went with other pixels.

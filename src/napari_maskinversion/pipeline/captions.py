@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ..base.errors import InputError
-from ..language.captions.bank import TOP, CaptionBank, CaptionUse, ModelIdentity, check_top
+from ..language.captions.bank import TOP, CaptionBank, CaptionUse, ModelIdentity
 from ..language.generation.settings import GenerationSettings, GenerationUse, scaled
 from ..results.results import Results
 
@@ -44,7 +44,6 @@ class Captioner:
         top: int,
         device: torch.device | str,
     ) -> None:
-        check_top(top)
         bank.check(model)
         self._bank, self._top, self._device = bank, top, device
         self._patience = max(1, len(bank) * bank.record.embed_dim // _A_REGION)

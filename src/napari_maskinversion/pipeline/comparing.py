@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import ConfigError, InputError
+from ..base.errors import ConfigError
 from ..base.progress import telling
 from ..images.plane_source import read_reduced
 from ..language.labels.vocabulary import Vocabulary
@@ -56,8 +56,6 @@ def answer(
     model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, settings: RunSettings
 ) -> Answer:
     """Embed and rank one region."""
-    if len(task.regions) != 1:
-        raise InputError(f"One region is compared at a time; got {len(task.regions)}.")
     _warm_up(model)
     seconds, since, counted = 0.0, perf_counter(), True
 

@@ -118,8 +118,7 @@ class Explainer:
             inverter = self._windows.inverter(seen.source, plane, record, seen.info)
             box = plane.box
         vocabulary = seen.info.vocabulary
-        if vocabulary is None:
-            raise InputError("These results have no labels; run again with some.")
+        assert vocabulary is not None  # a label was chosen
         own = {label.name: label for label in vocabulary.full_labels}
         # A repeated label gets its map twice.
         chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)

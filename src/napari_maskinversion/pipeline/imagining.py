@@ -53,8 +53,6 @@ class ImagineRequest:
 
     def __post_init__(self) -> None:
         spec, subjects = self.pictures.spec, self.subjects
-        if subjects and not self.prompt:
-            raise ConfigError("A subject is a word of a prompt; write a prompt, or leave it out.")
         if subjects and not spec.takes_subjects:
             raise ConfigError(
                 f"{spec.title} puts no regions into a prompt; use the decoder kandinsky22, or "
@@ -71,8 +69,6 @@ class ImagineRequest:
                     f"The prompt {self.prompt!r} does not have the subject {word!r} as a word; "
                     "write it there."
                 )
-        if len(set(subjects)) < len(subjects):
-            raise ConfigError("A subject is named twice; use one word a region.")
 
     def groups(self, regions: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], ...]]:
         """Return what is drawn together: each query alone, or all in one prompt."""
@@ -277,11 +273,10 @@ def queries_of(regions: Sequence[int | Sequence[int]]) -> tuple[tuple[int, ...],
         (int(one),) if isinstance(one, int | np.integer) else tuple(map(int, one))
         for one in regions
     )
-    everything = [name for query in queries for name in query]
     if not queries or not all(queries):
         raise ConfigError("Name the region to draw: --region 3.")
-    twice = [name for name in everything if everything.count(name) > 1]
-    if twice:
+    everything = [name for query in queries for name in query]
+    if twice := [name for name in everything if everything.count(name) > 1]:
         raise ConfigError(f"Region {twice[0]} is named twice; draw it once.")
     return queries
 

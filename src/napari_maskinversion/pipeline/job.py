@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.identity import identify_image
+from ..base.identity import ImageIdentity, identify_image
 from ..base.regions import Regions
 from ..base.units import Units
 from ..language.captions.bank import CaptionBank
@@ -40,7 +40,7 @@ class Job:
     names: Mapping[str, str] = field(default_factory=dict)  # In the file of regions, see `Inputs`
     regions: Path = Path()  # This file
     source: Mapping[str, Any] = field(default_factory=dict)  # See `origin`
-    image: Mapping[str, Any] = field(default_factory=dict)  # See `Bundle`
+    image: ImageIdentity = field(default_factory=ImageIdentity)
 
     def named(self, templates: Sequence[str]) -> Vocabulary | None:
         """Return the names in the file of regions as labels; None without any."""
@@ -87,7 +87,7 @@ def open_job(
             names=inputs.names,
             regions=regions,
             source=origin(image, regions, settings, stack, inputs.coco_facts),
-            image=asdict(identify_image(image.name, stack.levels[0])),
+            image=identify_image(image.name, stack.levels[0]),
         )
 
 
@@ -107,7 +107,7 @@ def open_plane(
             settings=settings,
             units=units_of(stack, settings),
             source=origin(image, None, settings, stack),
-            image=asdict(identify_image(image.name, stack.levels[0])),
+            image=identify_image(image.name, stack.levels[0]),
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..base.errors import ModelError
 from ..language.labels.presets import unknown_to
 from ..language.text import embed_vocabulary
-from ..learning.ranking import check_measures, check_space, rank_words
+from ..learning.ranking import Ranker
 from ..results.results import Results
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ def rerank(model: Backbone, results: Results, vocabulary: Vocabulary | None) -> 
         raise ModelError(
             f"These results are of another model than {model.name}; run again with the new words."
         )
-    check_space(vocabulary, info.settings, info.space)
-    check_measures(vocabulary, results.regions)
+    ranker = Ranker(vocabulary)
+    ranker.check_space(info.settings, info.space)
+    ranker.check_measures(results.regions)
     texts, unknown = embed_vocabulary(model, vocabulary), unknown_to(model, vocabulary)
-    rankings = rank_words(model, results.embeddings, vocabulary, texts, unknown, results.regions)
+    rankings = ranker.rank(model, results.embeddings, texts, unknown, results.regions)
     pairs = zip(results.regions, rankings, strict=True)
     return Results(info, tuple(replace(row, ranking=one) for row, one in pairs))

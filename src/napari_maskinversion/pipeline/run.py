@@ -22,7 +22,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..learning.features import Measured
-from ..learning.ranking import check_measures, check_space, measures_of, rank_words
+from ..learning.ranking import Ranker
 from ..regions.measures import measure
 from ..results.calibrations import calibration_of
 from ..results.region_result import RegionResult
@@ -66,10 +66,6 @@ def check_tasks(tasks: Sequence[PlaneTask]) -> None:
                 f"The regions lie on a plane of {task.regions.shape[0]} x {task.regions.shape[1]} "
                 f"px but the image is {shape[0]} x {shape[1]} px; use regions drawn on this image."
             )
-        if shape != tasks[0].source.shape or [name for name, _ in task.position] != [
-            name for name, _ in tasks[0].position
-        ]:
-            raise InputError("The planes of one run must be planes of one image.")
 
 
 def run_planes(
@@ -88,7 +84,8 @@ def run_planes(
 
     ``encoded`` keeps windows encoded for later runs with the same image, model and method.
     """
-    image = ImageRun(tasks=tasks, vocabulary=vocabulary, units=units, bank=bank)
+    words = ranker_of(vocabulary, settings)
+    image = ImageRun(tasks=tasks, words=words, units=units, bank=bank)
     ((_, results),) = run_images(model, [image], settings, encoded=encoded)
     return results
 
@@ -98,9 +95,18 @@ class ImageRun:
     """Planes of one image and what their regions get."""
 
     tasks: Sequence[PlaneTask]
-    vocabulary: Vocabulary | None
+    words: Ranker | None
     units: Units | None = None
     bank: CaptionBank | None = None
+
+
+def ranker_of(vocabulary: Vocabulary | None, settings: RunSettings) -> Ranker | None:
+    """Return what ranks the labels of a run; None without any."""
+    if vocabulary is None:
+        return None
+    if settings.threshold is not None:
+        vocabulary = replace(vocabulary, threshold=settings.threshold)
+    return Ranker(vocabulary)
 
 
 def run_images(
@@ -208,21 +214,20 @@ class _Run:
     """The results of one image, while its regions are inverted."""
 
     def __init__(self, model: Backbone, image: ImageRun, settings: RunSettings) -> None:
-        words = image.vocabulary
-        if settings.threshold is not None and words is not None:
-            words = replace(words, threshold=settings.threshold)
-        named = settings.changed({"model": model.name})
-        check_space(words, named, space_of(model, settings.method))
-        self._model, self._image, self._settings, self._words = model, image, settings, words
-        self._measures = settings.measure or bool(measures_of(words))
-        if self._measures and words is not None:  # refused now, not after the first regions
+        words = image.words
+        self._model, self._image, self._settings = model, image, settings
+        self._measures = settings.measure or (words is not None and bool(words.measures))
+        if words is not None:  # refused now, not after the first regions
+            named = settings.changed({"model": model.name})
+            words.check_space(named, space_of(model, settings.method))
             first = next(task for task in image.tasks if len(task.regions))
-            check_measures(words, [self._measured(first.source, first.regions[0])])
+            words.check_measures([self._measured(first.source, first.regions[0])])
         self._left = sum(len(task.regions) for task in image.tasks)
         self._captioner = None
         if image.bank is not None:
             self._captioner = Captioner(image.bank, model, settings.top_captions, model.device)
-        self._unknown = unknown_to(model, words)
+        self._vocabulary = None if words is None else words.vocabulary
+        self._unknown = unknown_to(model, self._vocabulary)
         self._text: npt.NDArray[np.float32] | None = None
         self._results: Results | None = None
 
@@ -231,14 +236,14 @@ class _Run:
         if self._results is not None:
             return
         model, image, settings = self._model, self._image, self._settings
-        if self._words is not None:
-            self._text = runner.labels(self._words)
+        if self._vocabulary is not None:
+            self._text = runner.labels(self._vocabulary)
         bank = image.bank
         self._results = Results(
             RunInfo(
                 fingerprint=model.fingerprint,
                 settings=settings.changed({"model": model.name}),
-                vocabulary=self._words,
+                vocabulary=self._vocabulary,
                 image_shape=image.tasks[0].regions.shape,
                 input_size=record.input_size,
                 grid=record.grid,
@@ -254,13 +259,12 @@ class _Run:
 
     def add(self, one: Inverted) -> Results | None:
         """Rank the labels of inverted regions and tell of them; return all with the last ones."""
-        words, ranking = self._words, None
+        words, ranking = self._image.words, None
         drawn, source = one.work.plane_regions, one.work.source
         regions = [self._measured(source, drawn[member]) for member in one.members]
         if words is not None and self._text is not None:
-            embeddings = one.result.embeddings
-            about = (self._text, self._unknown, regions)
-            ranking = rank_words(self._model, embeddings, words, *about)
+            embeddings, about = one.result.embeddings, (self._text, self._unknown, regions)
+            ranking = words.rank(self._model, embeddings, *about)
         assert self._results is not None
         limits, cut_out = self._results.info.limits, self._settings.method.cut_out
         finished = _results(one, ranking, regions, limits, cut_out=cut_out)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from ..base.errors import InputError, NoRegionsError
-from ..base.reading import as_path, is_of_macos
+from ..base.reading import is_of_macos
 from ..base.regions import Region, Regions
 from ..base.wording import listed
 from ..images.decoding import LOSSY, PICTURES, Array, decode, has_void_colour
@@ -79,7 +79,7 @@ def read_regions(
     """
     if len(image_shape) < 2:
         raise InputError(f"The shape of an image has two sides or more; got {image_shape}.")
-    file, shape = as_path(path, "regions"), (int(image_shape[0]), int(image_shape[1]))
+    file, shape = Path(path), (int(image_shape[0]), int(image_shape[1]))
     if not is_annotations(file):
         notes: list[str] = []
         regions = read_masks(file, shape, series=series or 0, on_note=notes.append)

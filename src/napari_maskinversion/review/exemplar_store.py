@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..base.cache_folder import cache_folder, make_folder
-from ..base.errors import InputError
 from ..base.identity import RegionKey
 from ..base.reading import parse_json
 from ..language.text import FloatArray, read_vector
@@ -23,11 +22,9 @@ if TYPE_CHECKING:
 ExemplarKey = tuple[str, RegionKey]  # hash of the image, region
 LabelledEmbedding = tuple[FloatArray, str]  # unit embedding, label
 
-VERSION: Final = 1
 # All of them teach: learning from many more would be slow.
 MAX_EXEMPLARS: Final = 5000
 FOLDER: Final = "exemplars"
-ASIDE: Final = ".damaged"
 _TIMEOUT: Final = 5.0  # seconds to wait while another program writes
 _TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS exemplars (image TEXT, region TEXT, label TEXT NOT NULL,"
@@ -55,8 +52,8 @@ class StoredExemplars:
 class ExemplarStore:
     """Accepted regions of one model and method, in the cache folder. Use it in a worker thread.
 
-    A damaged file is renamed, one of a newer version is left as it is; both return a note instead
-    of an error. Above `MAX_EXEMPLARS` regions, those accepted first are removed.
+    Trouble with the file is a note instead of an error. Above `MAX_EXEMPLARS` regions, those
+    accepted first are removed.
     """
 
     def __init__(self, space: str, embed_dim: int) -> None:
@@ -73,7 +70,7 @@ class ExemplarStore:
                 rows = database.execute(
                     "SELECT image, region, label, vector FROM exemplars ORDER BY made"
                 ).fetchall()
-        except (InputError, OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error) as error:
             return StoredExemplars({}, self._note(error))
         regions: dict[ExemplarKey, LabelledEmbedding] = {}
         for image, region, label, data in rows:
@@ -106,37 +103,19 @@ class ExemplarStore:
                     "INSERT OR REPLACE INTO exemplars VALUES (?, ?, ?, ?, ?)", rows
                 )
                 database.execute(_REMOVE_OLDEST, (MAX_EXEMPLARS,))
-        except (InputError, OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error) as error:
             return self._note(error)
         return ""
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as database:
-            (version,) = database.execute("PRAGMA user_version").fetchone()
-            if version > VERSION:
-                raise InputError(
-                    f"{self.path} was written by a newer version of this plugin (format {version}; "
-                    f"this one reads up to {VERSION}): accepted regions of other images do not "
-                    "count here, and none are added."
-                )
-            if not version:
-                database.execute(f"PRAGMA user_version = {VERSION}")
-                database.execute(_TABLE)
+            database.execute(_TABLE)
             yield database
 
     def _note(self, error: Exception) -> str:
-        if isinstance(error, InputError):
-            return str(error)
-        # The class itself means "no database" or "damaged"; a locked file is a subclass.
-        if type(error) is sqlite3.DatabaseError:
-            aside = self.path.with_name(self.path.name + ASIDE)
-            try:
-                self.path.replace(aside)
-            except OSError as problem:
-                return f"{self.path} is damaged ({error}) and cannot be renamed ({problem})."
-            return (
-                f"Accepted regions of other images could not be read ({error}); the file was "
-                f"renamed to {aside}. They count again when you open the reviews of their images."
-            )
-        return f"Accepted regions could not be saved for other images: {self.path} ({error})."
+        return (
+            f"Accepted regions of other images could not be read or saved ({self.path}: {error}). "
+            "If you delete a damaged file, they count again when you open the reviews of their "
+            "images."
+        )

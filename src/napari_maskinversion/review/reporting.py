@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify
-from ..base.reading import MOST_JSON, read_bytes, validated
+from ..base.reading import MOST_JSON, read_bytes
 from ..language.ranking.uncertainty import Calibration, calibrate
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
@@ -33,7 +33,7 @@ def with_decisions(bundle: Bundle, name: str) -> Bundle:
     """Return a bundle with the decisions that were saved with it as columns and records."""
     if not bundle.decisions or bundle.columns:
         return bundle
-    runs, image = read_saved(bundle.decisions, name), ImageIdentity("", (), "", "")
+    runs, image = read_saved(bundle.decisions, name), ImageIdentity()
     decisions = _restored(bundle, runs, image, any_image=True)
     return replace(
         bundle,
@@ -49,13 +49,9 @@ def identities_of(bundle: Bundle) -> list[RegionIdentity]:
 
 def image_of(bundle: Bundle) -> ImageIdentity:
     """Return what tells the image of an archive from others."""
-    about = bundle.image
-    try:
-        shape = tuple(int(side) for side in about["shape"])
-        name, dtype, content = (str(about[key]) for key in ("name", "dtype", "content"))
-    except (KeyError, TypeError, ValueError):
-        raise InputError("The archive does not say which image it is of; run it again.") from None
-    return ImageIdentity(name, shape, dtype, content)
+    if not bundle.image.content:
+        raise InputError("The archive does not say which image it is of; run it again.")
+    return bundle.image
 
 
 def decisions_of(bundle: Bundle, image: Path) -> Decisions:
@@ -133,7 +129,7 @@ def calibrate_from_files(model: str, files: Sequence[Path]) -> tuple[Calibration
     first = bundles[archives[0]].results
     _check(model, bundles)
     by_region = {
-        (bundle.image.get("content", path), row.position, row.id): (row, right)
+        (bundle.image.content, row.position, row.id): (row, right)
         for path, bundle in bundles.items()
         for row, right in decided(bundle, runs, path)
     }
@@ -150,8 +146,7 @@ def calibrate_from_files(model: str, files: Sequence[Path]) -> tuple[Calibration
 def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
     """Return the decided regions of saved results, and whether their suggestion was right."""
     own = read_saved(bundle.decisions, str(path)) if bundle.decisions else ()
-    image = validated(ImageIdentity, dict(bundle.image), f"{path}, image")
-    decisions = _restored(bundle, [*own, *runs], image)
+    decisions = _restored(bundle, [*own, *runs], image_of(bundle))
     answers: Answers = []
     for row in bundle.results.regions:
         decision = decisions.get(row.key)

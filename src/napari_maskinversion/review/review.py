@@ -7,7 +7,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
 from .decision_file import DIGITS, Action, DecisionFile, Entry, header_of, lines_of, read_saved
 from .decisions import Change, Decision, Decisions, Step, Suggestion, now
@@ -90,9 +89,6 @@ class Review:
 
     def decide(self, *decisions: Decision) -> Step:
         """Decide about several regions in one step, undone as one."""
-        for decision in decisions:
-            if decision.region not in self._regions:
-                raise InputError(f"There is no region {decision.region} in this review.")
         return self._log("decide", self.decisions.decide(*decisions))
 
     def take_back(self, step: Step) -> Step:

@@ -58,6 +58,7 @@ from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.language.generation.decoder import CaptionDecoder
 from napari_maskinversion.regions.sam.segmenter import load_segmenter
+from napari_maskinversion.results.settings import RunSettings
 from tests.language.generation.checkpoints import write_decap
 from tests.regions.sam.tiny import save_tiny
 from tests.scenes import demo_model
@@ -410,7 +411,7 @@ def test_a_damaged_checkpoint_is_refused_before_anything_is_measured(
         Path(name).write_bytes(b"no weights" * 100)
     torch.save({"other": torch.zeros(3)}, "other.pt")
     monkeypatch.setattr(
-        command, "load", lambda name, *_: demo_model() if name == "demo" else load(name, *_)
+        command, "load", lambda chosen: demo_model() if chosen.model == "demo" else load(chosen)
     )
     monkeypatch.setattr(measuring._OneModel, "measure", lambda *_: pytest.fail("too late"))
     one_line(paper(*options), says)
@@ -731,11 +732,11 @@ def test_a_file_of_weights_stands_for_a_backbone(
     monkeypatch.chdir(tmp_path)
     Path("vit.pt").write_bytes(b"")
     asked = []
-    monkeypatch.setattr(command, "load", lambda *a: asked.append(a) or demo_model())
+    monkeypatch.setattr(command, "load", lambda chosen: asked.append(chosen) or demo_model())
     named = "B/16=vit.pt:ViT-B-16-quickgelu"
     call = ("paper", "--data", all_sets, "--models", named, "--table", 4, "--limit", 1, *SMALL)
     ok(bench(*call))
-    assert asked == [("vit.pt", "ViT-B-16-quickgelu", "auto")]
+    assert asked == [RunSettings(model="vit.pt", architecture="ViT-B-16-quickgelu")]
     assert choose("vit.pt:ViT-B-16-quickgelu").models == {"B/16": "vit.pt:ViT-B-16-quickgelu"}
     assert choose(named).lacks["L/14"] == "not among --models"
 
@@ -748,10 +749,6 @@ def test_a_file_of_weights_stands_for_a_backbone(
     [
         (("--table", "7"), "--table takes all, or some of 1, 2"),
         (("--table", ","), "--table takes all"),
-        (("--ties", "none"), "--ties takes last or first; got 'none'"),
-        (("--limit", 0), "--limit must be at least 1; got 0"),
-        (("--voc-classes", 21), "--voc-classes takes 19 or 20; got 21"),
-        (("--resolution", 8), "--resolution must be from 32 to 4096; got 8"),
         (("--sets", "coco,mnist"), "got 'mnist'"),
         (("--split", "coco"), "--split takes SET=SPLIT"),
         (("--split", "coco=best"), "COCO instances has no split 'best'"),
@@ -769,7 +766,7 @@ def test_a_file_of_weights_stands_for_a_backbone(
         (("--parser", "mine"), "--parser takes MODULE:FUNCTION, such as mine:parse; got 'mine'"),
         (("--sam", "vit_x"), "There is no SAM checkpoint called 'vit_x'"),
         (("--sam", "vit_b"), "models fetch vit_b"),
-        (("--method-weights", "none.pth"), "There is no file none.pth"),
+        (("--method-weights", "none.pth"), "There is no checkpoint at none.pth"),
         (("--steps", 0), "steps"),
         (("--learning-rate", -1), "learning_rate"),
     ],

@@ -65,11 +65,9 @@ def test_clips_marks_of_start_and_end_are_no_words(tmp_path):
     assert decoder.text([49406, 320, 1929, 49407]) == "a dog"
 
 
-def test_a_checkpoint_of_clipcap_and_a_memory_of_another_model_are_refused(tmp_path):
-    with pytest.raises(ModelError, match="decoder.transformer.wte.weight"):
+def test_a_checkpoint_of_clipcap_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="is not a checkpoint of this decoder"):
         DeCap(write_clipcap(tmp_path), unit(1, 6))
-    with pytest.raises(ModelError, match="24 numbers; the memory has 8"):
-        DeCap(write_decap(tmp_path), unit(1, 6)[:, :8])
 
 
 RECORD = SmallGptRecord(
@@ -123,8 +121,8 @@ def test_a_damaged_file_and_weights_of_a_model_are_refused(tmp_path, small):
     path = tmp_path / "small.safetensors"
     save_small_decoder(path, small.gpt, RECORD, small.memory.vectors)
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(ModelError, match="damaged or not a safetensors file"):
+    with pytest.raises(ModelError, match="is damaged or no caption decoder"):
         load_small_decoder(path)
     save_file({"visual.proj": torch.zeros(3)}, path)
-    with pytest.raises(ModelError, match="not a caption decoder of this program"):
+    with pytest.raises(ModelError, match="no caption decoder of this program"):
         load_small_decoder(path)

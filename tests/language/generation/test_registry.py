@@ -122,14 +122,10 @@ def test_settings_that_make_no_sense_are_refused(wrong):
     one_line(error)
 
 
-def test_what_the_decoder_cannot_read_or_write_is_refused(tower, tmp_path):
+def test_longer_sentences_than_the_decoder_can_write_are_refused(tower, tmp_path):
     decoder = load_decoder("clipcap-coco", tower, file=write_clipcap(tmp_path))
     with pytest.raises(ConfigError, match="at most 61 tokens; got max_tokens 62"):
         decoder.generate(np.ones((1, 24), np.float32), GenerationSettings(max_tokens=62))
-    with pytest.raises(InputError, match=r"shape \(regions, 24\); got \(1, 23\)"):
-        decoder.generate(np.ones((1, 23), np.float32))
-    with pytest.raises(InputError, match="not finite"):
-        decoder.generate(np.full((1, 24), np.nan, np.float32))
 
 
 def test_embeddings_are_scaled_to_the_norm_of_the_whole_image():

@@ -1,13 +1,14 @@
 """A bundle with everything: labels, colours, units, masks, decisions."""
 
 from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.identity import ImageIdentity
 from napari_maskinversion.base.units import Georeference, Units
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.bundle import Bundle, compress_masks
 from tests.scenes import demo_model, picture, regions, run
 
-IMAGE = {"name": "bild ä.png", "shape": [60, 80, 3], "dtype": "uint8", "content": "00ff"}
+IMAGE = ImageIdentity("bild ä.png", (60, 80, 3), "uint8", "00ff")
 GEO = Georeference(transform=(0.5, 0, 4e5, 0, -0.5, 5.7e6), epsg=32632)
 
 

@@ -105,7 +105,6 @@ def damage(path, change=None, **changes):
         ({"record": as_array(b'{"format": "x"}')}, "holds no results of this"),
         ({"record": as_array(json.dumps(NEWER).encode())}, "was written by a newer version .*upda"),
         ({"record": np.array([object()])}, "is damaged"),
-        ({"embeddings": np.full((4, 128), np.nan, np.float32)}, "is damaged: embeddings has val"),
         ({"order": np.zeros((4, 2), np.int32)}, "is damaged: order has shape"),
         ({"grid_maps": np.zeros(60_000_000, np.float32)}, "is damaged, or needs more memory"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -188,7 +188,7 @@ class LibraryController(Topic, QObject):
             bundle = Bundle(
                 results=record.results,
                 masks=masks if isinstance(masks, dict) else compress_masks(masks),
-                image=asdict(about or identify_image(name, pixels)),
+                image=about or identify_image(name, pixels),
                 columns=columns,
             )
             named = _naming(file)
@@ -227,8 +227,8 @@ class LibraryController(Topic, QObject):
         """Pass to the library the decisions about an image, if it has the image."""
         if self._lacking is not None:
             (library, review, plane, file), self._lacking = self._lacking, None
-            image = asdict(review.review.image)
-            bundle = Bundle(results=review.results, image=image, columns=review.columns())
+            image, columns = review.review.image, review.columns()
+            bundle = Bundle(results=review.results, image=image, columns=columns)
             self.following.start(lambda: library.update(_placed_as_in(file, bundle, plane)))
 
     def _followed(self, count: int) -> None:

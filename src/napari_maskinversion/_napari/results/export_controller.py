@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -199,7 +199,7 @@ class ExportController(Topic, QObject):
         def complete() -> Bundle:
             from ...base.identity import identify_image
 
-            about = {} if pixels is None else asdict(identify_image(name, pixels))
+            about = bundle.image if pixels is None else identify_image(name, pixels)
             compressed = masks if isinstance(masks, dict) else compress_masks(masks)
             whole = replace(bundle, masks=compressed, image=about)
             return whole.accepted() if accepted else whole

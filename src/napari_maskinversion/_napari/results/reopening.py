@@ -90,7 +90,7 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
         table=reopened.table,
     )
     session.show(record)
-    if reopened.difference and reopened.bundle.image:
+    if reopened.difference and reopened.bundle.image.content:
         session.image_changed = session.pixels_changed = True
     message = f"Opened {counted(len(results), 'region')} of {reopened.path.name}."
     if reopened.difference:

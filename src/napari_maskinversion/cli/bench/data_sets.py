@@ -12,6 +12,7 @@ from ...base.errors import InputError
 from ...bench.datasets.registry import DATASETS, DatasetSpec
 from ...engine.methods.registry import MASKINVERSION
 from ...engine.settings import InversionConfig
+from ...results.settings import RunSettings
 from ..console import echo, say
 from ..options import Paper, setting_option, with_option_groups, with_paper
 from ..running import load
@@ -22,7 +23,6 @@ from .shared import (
     Rate,
     SkipBad,
     Steps,
-    at_least_one,
     bench,
     follow,
     load_measured,
@@ -70,12 +70,14 @@ class BenchOptions:
     context: Annotated[
         float | None,
         typer.Option(
+            min=0,
+            max=100,
             help="Show each region in a window this many times its box; 0: in the whole image "
-            "(default: the data set's)."
+            "(default: the data set's).",
         ),
     ] = None
     limit: Annotated[
-        int | None, typer.Option(help="Use only this many images, from the first.")
+        int | None, typer.Option(min=1, help="Use only this many images, from the first.")
     ] = None
     skip_bad: SkipBad = False
     device: Device = "auto"
@@ -96,9 +98,6 @@ class BenchOptions:
         """Return the methods; raise for values that cannot work, before anything is loaded."""
         from ...bench.measures.entries import methods
 
-        at_least_one(limit=self.limit)
-        if self.context and not 1 <= self.context <= 100:
-            raise InputError(f"--context must be 0, or from 1 to 100; got {self.context:g}.")
         self.output.check(kind, *inputs, self.method_weights, *self.names)
         usual = MASKINVERSION if kind in ("maps", "masks") else "all"
         if kind == "maps" and self.methods not in (None, usual):
@@ -192,11 +191,12 @@ def _of_variants(kind: Variants, summary: str) -> None:
         *,
         on: Annotated[str, typer.Option(help=f"One of scenes, {', '.join(DATASETS)}.")] = "scenes",
         data: Data = None,
-        scenes: Annotated[int, typer.Option(help="Scenes, where they are measured on.")] = 40,
+        scenes: Annotated[
+            int, typer.Option(min=1, help="Scenes, where they are measured on.")
+        ] = 40,
         options: BenchOptions,
     ) -> None:
         rows = options.rows(kind, data)
-        at_least_one(scenes=scenes)
         if on not in ("scenes", *DATASETS):
             raise InputError(f"--on takes one of scenes, {', '.join(DATASETS)}; got {on!r}.")
         from ...bench.datasets.scenes import DrawnScenes
@@ -232,7 +232,9 @@ def _measure(kind: str, dataset: Dataset, rows: list[Entry], options: BenchOptio
     )
     output = options.output
     store = open_records(output.json, kind, plan, dataset, overwrite=output.overwrite)
-    job = Measuring(dataset, plan, store, lambda name: load(name, None, options.device))
+    job = Measuring(
+        dataset, plan, store, lambda name: load(RunSettings(model=name, device=options.device))
+    )
     follow_records(job, store.file)
     page = job.page(kind)
     if output.json is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from ...base.errors import InputError
+from ...base.reading import check_file
 from ...base.targets import check_folder
 from ...base.wording import counted
 from ...bench.datasets.registry import DATASETS, VOC_CLASSES
@@ -18,12 +19,13 @@ from ...language.generation.registry import DECODERS
 from ...language.generation.settings import GenerationSettings
 from ...pipeline.captions import CaptionRequest
 from ...regions.sam.checkpoints import CHECKPOINTS, file_or_checkpoint
+from ...results.settings import RunSettings
 from ..captions import Beams, CaptionSource, Memory, SearchOption
 from ..console import echo, say
 from ..options import with_option_groups
 from ..running import load, load_captioner
 from .data_sets import Data, Weights, follow_records
-from .shared import Device, ModelName, Rate, SkipBad, Steps, at_least_one, bench, follow, is_ours
+from .shared import Device, ModelName, Rate, SkipBad, Steps, bench, follow, is_ours
 
 if TYPE_CHECKING:
     from ...bench.paper.running import PaperPlan
@@ -39,15 +41,18 @@ class RunOptions:
 
     data: Data = None
     voc_classes: Annotated[
-        int, typer.Option(help="Classes of VOC: 19, as the paper counts, or all 20.")
+        int, typer.Option(min=19, max=20, help="Classes of VOC: 19, as the paper counts, or 20.")
     ] = 19
     limit: Annotated[
-        int | None, typer.Option(help="Use only this many images of each set, from the first.")
+        int | None,
+        typer.Option(min=1, help="Use only this many images of each set, from the first."),
     ] = None
     resolution: Annotated[
         int,
         typer.Option(
-            help="Side in pixels of the input of methods that use tokens of the whole image."
+            min=32,
+            max=4096,
+            help="Side in pixels of the input of methods that use tokens of the whole image.",
         ),
     ] = 448
     overwrite: Annotated[
@@ -56,14 +61,6 @@ class RunOptions:
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")] = False
     skip_bad: SkipBad = False
     device: Device = "auto"
-
-    def check(self) -> None:
-        """Raise for numbers that cannot work, before anything is loaded."""
-        at_least_one(limit=self.limit)
-        if self.voc_classes not in VOC_CLASSES:
-            raise InputError(f"--voc-classes takes 19 or 20; got {self.voc_classes}.")
-        if not 32 <= self.resolution <= 4096:
-            raise InputError(f"--resolution must be from 32 to 4096; got {self.resolution}.")
 
 
 @bench.command("paper")
@@ -93,7 +90,7 @@ def paper_command(
         ),
     ] = None,
     ties: Annotated[
-        str,
+        Literal["last", "first"],
         typer.Option(
             help="Regions or sentences with the same score: last counts them against the answer, "
             "first takes the first of them."
@@ -142,7 +139,6 @@ def paper_command(
     data tell you what they need.
     """
     from ...bench.measures.relations import by_words, load_parser
-    from ...bench.measures.statistics import TIES
     from ...bench.paper.choices import (
         captioner,
         choose,
@@ -157,11 +153,8 @@ def paper_command(
     from ...demo_model.domains import data_folder
 
     tables = tables_by_name(table)
-    if ties not in TIES:
-        raise InputError(f"--ties takes last or first; got {ties!r}.")
-    options.check()
-    if method_weights is not None and not method_weights.is_file():
-        raise InputError(f"There is no file {method_weights}; --method-weights names a checkpoint.")
+    if method_weights is not None:
+        check_file(method_weights, "checkpoint")
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     reads = by_words if parser is None else load_parser(parser)
     if decoder is None and (decoder_file or memory):
@@ -178,7 +171,8 @@ def paper_command(
     opened = open_sets(folder, needed, chosen, splits, options.voc_classes, some=asked)
 
     def loaded(name: str) -> Backbone:
-        return load(*parts_of(name), options.device)
+        file, architecture = parts_of(name)
+        return load(RunSettings(model=file, architecture=architecture, device=options.device))
 
     how = GenerationSettings(search=search, beams=beams)  # type: ignore[arg-type]
     request, sentences = None, None
@@ -281,7 +275,6 @@ def tune_command(
     choose your own settings, use --split train, because the tables are measured on val.
     """
     values = _rates(rates)
-    options.check()
     InversionConfig(steps=steps)
     spec = DATASETS[VOC_CLASSES[options.voc_classes]]
     spec.check_split(split)
@@ -304,7 +297,9 @@ def tune_command(
     named = {name: getattr(options, name) for name in ("resolution", "limit", "skip_bad")}
     plan = tuning_plan(model, values, steps, **named)
     store = open_records(json, "tune", plan, dataset, overwrite=overwrite)
-    job = Measuring(dataset, plan, store, lambda name: load(name, None, options.device))
+    job = Measuring(
+        dataset, plan, store, lambda name: load(RunSettings(model=name, device=options.device))
+    )
     follow_records(job, json)
     keys = [key for key in job.keys if key not in job.skipped]
     curves = [curve_of(store, plan, entry, keys) for entry in plan.entries]

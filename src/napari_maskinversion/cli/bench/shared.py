@@ -12,6 +12,7 @@ import typer
 
 from ...base import progress_words as words
 from ...base.errors import InputError
+from ...results.settings import RunSettings
 from ..console import echo, following, say
 from ..options import setting_option
 from ..running import load
@@ -108,17 +109,10 @@ def load_measured(model: str, device: str) -> Backbone:
     """Load a model; small ones use one thread."""
     import torch
 
-    loaded = load(model, None, device)
+    loaded = load(RunSettings(model=model, device=device))
     if loaded.embed_dim <= SMALL_WIDTH:
         torch.set_num_threads(1)  # threads make small tensors slower
     return loaded
-
-
-def at_least_one(**options: int | None) -> None:
-    """Refuse numbers below 1, by the names of their options."""
-    for name, value in options.items():
-        if value is not None and value < 1:
-            raise InputError(f"--{name.replace('_', '-')} must be at least 1; got {value}.")
 
 
 def follow(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +14,7 @@ from ...engine.models.specs import DEMO
 from ...pipeline.estimate import patch_of
 from ..options import with_option_groups
 from . import paper
-from .shared import REPORTS, Device, Output, at_least_one, bench, follow
+from .shared import REPORTS, Device, Output, bench, follow
 
 __all__ = ["bench", "paper"]  # with all its commands
 
@@ -32,16 +31,17 @@ def speed_command(
     ] = "ViT-B-16",
     masks: Annotated[str, typer.Option(help="Masks in a whole image.")] = "5,10,50,100",
     side: Annotated[int, typer.Option(help="Side of whole images in pixels.")] = 448,
-    regions: Annotated[int, typer.Option(help="Regions of the large image.")] = 500,
-    images: Annotated[int, typer.Option(help="Images of the batch.")] = 200,
+    regions: Annotated[int, typer.Option(min=1, help="Regions of the large image.")] = 500,
+    images: Annotated[int, typer.Option(min=1, help="Images of the batch.")] = 200,
     reference: Annotated[
         Path, typer.Option(help="The repository's folder of results of the published code.")
     ] = Path("tests/reference"),
     minutes: Annotated[
         float,
         typer.Option(
+            min=0.1,
             help="Most time for all. Where a first timing says that it is not enough, calls are "
-            "repeated less often, and there are fewer regions and images."
+            "repeated less often, and there are fewer regions and images.",
         ),
     ] = 5.0,
     device: Device = "auto",
@@ -50,12 +50,9 @@ def speed_command(
     """Measure how fast this machine is, with a GPU or without; no download."""
     if not re.fullmatch(r"\s*[1-9]\d*(\s*,\s*[1-9]\d*)*\s*", masks):
         raise InputError(f"--masks takes numbers of masks, such as 5,10; got {masks!r}.")
-    at_least_one(regions=regions, images=images)
     patch = patch_of(architecture)
     if side % patch or not 32 <= side <= 3072:
         raise InputError(f"--side must be a multiple of {patch} from 32 to 3072; got {side}.")
-    if not 0 < minutes < math.inf:
-        raise InputError(f"--minutes must be a number above 0; got {minutes}.")
     output.check(_KIND)
     import open_clip
     import torch

@@ -23,7 +23,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from ...base.atomic_files import replacing
-from ...base.errors import ConfigError, InputError, InUseError
+from ...base.errors import InputError, InUseError
 from ...base.locks import hold_alone
 from ...base.reading import parse_json, validated
 from ...base.wording import one_line
@@ -235,13 +235,6 @@ class CaptionBank:
 
         Shapes: unit_embeddings (regions, e), float32.
         """
-        check_top(k)
-        width = self.record.embed_dim
-        if unit_embeddings.ndim != 2 or unit_embeddings.shape[1] != width:
-            raise InputError(
-                f"The caption bank needs embeddings of shape (regions, {width}); got "
-                f"{unit_embeddings.shape}."
-            )
         if not len(unit_embeddings):
             return []
         import torch
@@ -294,12 +287,6 @@ def open_bank(folder: str | Path) -> CaptionBank:
             f"captions); go on with: captions build {folder}."
         )
     return bank
-
-
-def check_top(k: int) -> None:
-    """Refuse a number of captions per region that cannot work."""
-    if k < 1:
-        raise ConfigError(f"Ask for at least one caption per region; got {k}.")
 
 
 def _merge(

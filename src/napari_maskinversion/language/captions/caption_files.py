@@ -122,8 +122,6 @@ def read_captions(
         raise InputError(
             f"There is no encoding {encoding!r}; known are utf-8, latin-1, utf-16 and others."
         ) from None
-    except OSError as error:
-        raise InputError(f"Captions could not be read from {path}: {error.strerror}.") from None
 
 
 def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator[str]:

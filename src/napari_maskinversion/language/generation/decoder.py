@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...base.errors import ConfigError, InputError
+from ...base.errors import ConfigError
 from ...base.progress import CAPTIONS, Tick, telling, tick
 from ...engine.compute.compute_lock import computing
 from .settings import SEARCHES, FloatArray, GenerationSettings
@@ -48,13 +48,6 @@ class CaptionDecoder(ABC):
         settings = settings or self.settings
         self.check(settings)
         rows = np.asarray(embeddings, np.float32)
-        if rows.ndim != 2 or rows.shape[1] != self.embed_dim:
-            raise InputError(
-                f"The decoder {self.name} needs embeddings of shape (regions, {self.embed_dim}); "
-                f"got {rows.shape}."
-            )
-        if not np.isfinite(rows).all():
-            raise InputError("An embedding is not finite (NaN or infinity); run again.")
         sentences: list[str] = []
         for start in range(0, len(rows), BATCH):
             batch = torch.from_numpy(rows[start : start + BATCH].copy())

@@ -39,7 +39,6 @@ class Label:
     color: str = ""  # ``#rrggbb``, stored in lower case, or empty
 
     def __post_init__(self) -> None:
-        refuse_text(self.synonyms, f"The synonyms of {self.name!r} must be a list of words.")
         texts = {"name": self.name, "group": self.group, "color": self.color.lower()}
         for field, text in texts.items():
             object.__setattr__(self, field, composed(text).strip())
@@ -67,12 +66,6 @@ class Label:
     def words(self) -> tuple[str, ...]:
         """The name and its synonyms."""
         return (self.name, *self.synonyms)
-
-
-def refuse_text(value: object, message: str) -> None:
-    """Refuse a text instead of a list of texts: its letters would be taken for the items."""
-    if isinstance(value, str):
-        raise InputError(message)
 
 
 def clashes(labels: Sequence[Label]) -> Iterator[tuple[int, int, str]]:
@@ -127,15 +120,12 @@ def parse_text(text: str) -> list[Label]:
 def word_lists(text: str) -> Iterator[list[str]]:
     """Yield the words of each entry, the name first; repeated labels come again."""
     lines = re.split(r"\r\n|\r|\n", text.lstrip("\ufeff"))
-    for number, line in enumerate(map(str.strip, lines), 1):
+    for line in map(str.strip, lines):
         if not line or line.startswith("#"):
             continue
         # A double quote counts only at the start of an entry, so 5" is a label. Lines are read
         # one by one, so an unclosed quote does not swallow the next ones.
-        try:
-            (cells,) = csv.reader([line], skipinitialspace=True)
-        except csv.Error as error:
-            raise InputError(f"Line {number} of the labels cannot be read ({error}).") from None
+        (cells,) = csv.reader([line], skipinitialspace=True)
         yield from filter(None, map(split_words, cells))
 
 
@@ -177,7 +167,6 @@ TEMPLATES["nine"] = (*TEMPLATES["ensemble"], "a photo of many {}.", "a photo of 
 
 def check_templates(templates: Sequence[str]) -> tuple[str, ...]:
     """Check templates and return them as a tuple."""
-    refuse_text(templates, f"Templates must be a list of sentences; got the text {templates!r}.")
     if not templates:
         raise InputError("There is no prompt template; use '{}' for the bare label.")
     for template in templates:
@@ -189,9 +178,6 @@ def check_templates(templates: Sequence[str]) -> tuple[str, ...]:
             raise InputError(
                 f"The template {template!r} has a character that cannot be shown; remove it."
             )
-    if len(set(templates)) < len(templates):
-        twice = next(text for text in templates if list(templates).count(text) > 1)
-        raise InputError(f"The template {twice!r} appears twice.")
     return tuple(templates)
 
 

@@ -60,7 +60,7 @@ class _Scores(BaseModel):
 class _Head(BaseModel):
     """What is read here of the record; `learning` checks the rest."""
 
-    words: list[Any]
+    words: Annotated[list[Any], Field(min_length=1)]
     none: bool = False
     counts: dict[str, NonNegativeInt] = {}
     scores: _Scores | None = None
@@ -84,9 +84,7 @@ def read_head(path: Path) -> dict[str, Any]:
         raise InputError(
             f"{path} was written by a newer version of this plugin; update the plugin."
         )
-    record = parse_json(about.get("record", "null").encode(), f"{path}, record")
-    if not isinstance(record, dict) or not record.get("words"):
-        raise InputError(f"{path} is damaged: its record has no words.")
+    record: dict[str, Any] = parse_json(about.get("record", "null").encode(), f"{path}, record")
     validated(_Head, record, path)
     return record
 

@@ -122,7 +122,7 @@ def vocabulary_of(
         if isinstance(labels, str):
             labels = preset(labels).vocabulary
         elif not isinstance(labels, Vocabulary):
-            labels = Vocabulary(_texts(labels))
+            labels = Vocabulary(tuple(labels))
         vocabulary = labels if chosen is None else replace(labels, templates=chosen)
     return vocabulary if threshold is None else replace(vocabulary, threshold=threshold)
 
@@ -137,16 +137,8 @@ def with_classifier(
     if labels is None:
         return words
     more = [one for one in vocabulary_of(labels).full_labels if one.name not in words.labels]
-    added = Vocabulary.of((*words.full_labels, *more), words.templates)
+    added = Vocabulary.of((*words.full_labels, *more), words.templates, threshold)
     return replace(added, learned=words.learned)
-
-
-def _texts(labels: Iterable[object]) -> tuple[str, ...]:
-    names = tuple(labels)
-    for name in names:
-        if not isinstance(name, str):
-            raise InputError(f"Labels are texts; got {name!r}.")
-    return tuple(map(str, names))
 
 
 # -- what a model trained by this package does not know ----------------------------------------

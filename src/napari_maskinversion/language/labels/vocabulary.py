@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from .label import (
     clashes,
     fill_colors,
     parse_text,
-    refuse_text,
     to_text,
 )
 from .learned import Learned
@@ -45,7 +43,8 @@ class Vocabulary:
     learned: Learned | None = None  # The classifier that ranks the labels; None: their words do
 
     def __post_init__(self) -> None:
-        refuse_text(self.labels, "Labels must be a list of names; Vocabulary.parse reads a text.")
+        if isinstance(self.labels, str):  # type: ignore[unreachable]  # letters would be the labels
+            raise InputError("Labels must be a list of names; Vocabulary.parse reads a text.")
         if not self.labels:
             raise InputError("There are no labels; give at least one, for example: dog, cat.")
         labels = self.full_labels
@@ -60,7 +59,7 @@ class Vocabulary:
         object.__setattr__(self, "templates", check_templates(self.templates))
         if self.threshold is None:
             return
-        if not _is_number(self.threshold) or not -1 <= self.threshold <= 1:
+        if not -1 <= self.threshold <= 1:
             raise InputError(
                 "The threshold is a cosine similarity and must be a number from -1 to 1; "
                 f"got {self.threshold!r}."
@@ -76,15 +75,9 @@ class Vocabulary:
     def full_labels(self) -> tuple[Label, ...]:
         """The labels with synonyms, group and colour."""
         count = len(self.labels)
-        columns: dict[str, Sequence[object]] = {
-            "synonyms": self.synonyms or ((),) * count,
-            "groups": self.groups or ("",) * count,
-            "colors": self.colors or ("",) * count,
-        }
-        for name, column in columns.items():
-            if len(column) != count:
-                raise InputError(f"There are {count} labels but {len(column)} {name}.")
-        return tuple(map(Label, self.labels, *columns.values()))
+        synonyms, nothing = self.synonyms or ((),) * count, ("",) * count
+        columns = (self.labels, synonyms, self.groups or nothing, self.colors or nothing)
+        return tuple(Label(*fields) for fields in zip(*columns, strict=True))
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -174,7 +167,3 @@ def _columns(labels: Sequence[Label]) -> dict[str, Any]:
         "colors": tuple(label.color for label in labels),
     }
     return {name: column if any(column) else () for name, column in columns.items()}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...base.errors import InputError
 from ..labels.vocabulary import NONE_OF_THESE
 from .query import embed_query
 
@@ -130,11 +129,6 @@ def find(
     Shapes: unit_embeddings (regions, e), float32.
     """
     words = embed_query(model, expression, templates)
-    if unit_embeddings.ndim != 2 or unit_embeddings.shape[1] != len(words):
-        raise InputError(
-            f"{model.name} needs embeddings of shape (regions, {len(words)}); got "
-            f"{unit_embeddings.shape}."
-        )
     import torch
 
     # Torch multiplies: NumPy's threads would keep spinning into the next inversion.

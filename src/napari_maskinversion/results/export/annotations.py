@@ -93,8 +93,8 @@ def _image_name(bundle: Bundle) -> str:
     image = bundle.source.get("image")
     if isinstance(image, Mapping):
         return str(image.get("file") or image.get("folder") or "")
-    names = (bundle.source.get("image_file"), bundle.image.get("name"))
-    return str(next(filter(None, names), None) or bundle.source.get("image_layer") or "")
+    source = bundle.source
+    return str(source.get("image_file") or bundle.image.name or source.get("image_layer") or "")
 
 
 def _write_coco(bundle: Bundle, path: Path) -> None:

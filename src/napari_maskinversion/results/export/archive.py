@@ -45,7 +45,6 @@ _DAMAGE: Final = (
 _USUAL: Final = 200
 _SMALL: Final = 200_000_000  # bytes that may be packed as well as they can
 Array = npt.NDArray[Any]
-FloatArray = npt.NDArray[np.float32]
 
 
 def save_archive(bundle: Bundle, path: Path) -> None:
@@ -148,9 +147,9 @@ def _to_bundle(record: RunRecord, arrays: Mapping[str, Array]) -> Bundle:
     # Older results have the time of saving only.
     created = str(record.provenance.get("created", record.info.created))
     info, rows = replace(record.info, created=created), record.regions
-    embeddings = _floats(arrays, "embeddings", (len(rows), info.embed_dim))
-    losses = _split(_floats(arrays, "losses"), [row.losses for row in rows])
-    maps = _split(_floats(arrays, "grid_maps"), [row.grid[0] * row.grid[1] for row in rows])
+    embeddings = _array(arrays, "embeddings", shape=(len(rows), info.embed_dim))
+    losses = _split(_array(arrays, "losses"), [row.losses for row in rows])
+    maps = _split(_array(arrays, "grid_maps"), [row.grid[0] * row.grid[1] for row in rows])
     rankings = _rankings(record, arrays)
     regions = tuple(
         RegionResult(
@@ -170,12 +169,12 @@ def _to_bundle(record: RunRecord, arrays: Mapping[str, Array]) -> Bundle:
     )
     return Bundle(
         results=Results(info, regions),
-        masks=_masks(rows, _bytes(arrays, "masks")),
+        masks=_masks(rows, _array(arrays, "masks", np.uint8)),
         source=record.provenance.get("source", {}),
         image=record.image,
         columns=record.columns,
         records=record.records,
-        decisions=_bytes(arrays, "decisions").tobytes(),
+        decisions=_array(arrays, "decisions", np.uint8).tobytes(),
     )
 
 
@@ -202,19 +201,12 @@ def _masks(
     return masks
 
 
-def _floats(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...] = ()) -> FloatArray:
-    """Return a finite array; without a shape, of one dimension."""
+def _array(
+    arrays: Mapping[str, Array], name: str, kind: Any = np.float32, shape: tuple[int, ...] = ()
+) -> Array:
+    """Return an array of a type; without a shape, of one dimension."""
     array = arrays[name]
-    if array.dtype != np.float32 or array.shape != (shape or (array.size,)):
-        raise ValueError(f"{name} has shape {array.shape} and type {array.dtype}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} has values that are not finite")
-    return array
-
-
-def _bytes(arrays: Mapping[str, Array], name: str) -> Array:
-    array = arrays[name]
-    if array.dtype != np.uint8 or array.ndim != 1:
+    if array.dtype != kind or array.shape != (shape or (array.size,)):
         raise ValueError(f"{name} has shape {array.shape} and type {array.dtype}")
     return array
 
@@ -224,9 +216,6 @@ def _rankings(record: RunRecord, arrays: Mapping[str, Array]) -> list[Ranking | 
     if vocabulary is None:
         return [None] * count
     labels, shape = vocabulary.labels, (count, len(vocabulary.labels))
-    order = arrays["order"]
-    if order.shape != shape or order.dtype.kind not in "iu":
-        raise ValueError(f"order has shape {order.shape} and type {order.dtype}")
     unknown = frozenset(record.unknown_words)
     return [
         Ranking(
@@ -237,9 +226,9 @@ def _rankings(record: RunRecord, arrays: Mapping[str, Array]) -> list[Ranking | 
             unknown=unknown,
         )
         for indices, similarities, probabilities in zip(
-            order,
-            _floats(arrays, "similarities", shape),
-            _floats(arrays, "probabilities", shape),
+            _array(arrays, "order", np.int32, shape),
+            _array(arrays, "similarities", shape=shape),
+            _array(arrays, "probabilities", shape=shape),
             strict=True,
         )
     ]

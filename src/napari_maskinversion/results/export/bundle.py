@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...base.errors import ConfigError, InputError
-from ...base.identity import Position
+from ...base.identity import ImageIdentity, Position
 from ...base.regions import Region
 from ...base.validation import encodable
 from ...regions.label_images import PlaneRegions
@@ -74,8 +74,7 @@ class Bundle:
     # The regions of the run by plane and id, see `compress_masks`; empty if unknown
     masks: Masks = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)  # The inputs (file names, hashes)
-    # ``name``, ``shape``, ``dtype`` and ``content`` (a hash of the pixels) of the image
-    image: Mapping[str, Any] = field(default_factory=dict)
+    image: ImageIdentity = field(default_factory=ImageIdentity)
     # Extra columns of the table, one value a region, such as decisions
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     # Extra JSON entries, one mapping a region; empty for none

@@ -13,7 +13,6 @@ from typing import Final
 
 from ...base.atomic_files import together
 from ...base.errors import ConfigError, InputError
-from ...base.reading import as_path
 from ...base.regions import Regions
 from ...regions.label_images import PlaneRegions
 from ..results import Results
@@ -94,9 +93,7 @@ def export(
     >>> export(results, "regions.csv")
     >>> export(results, "cells.json", "coco", regions=regions)
     """
-    file = as_path(path, "results")
-    if not isinstance(results, Results | Bundle):
-        raise InputError(f"Pass the results of a run; got {type(results).__name__}.")
+    file = Path(path)
     entry = _format_of(file, format)
     bundle = results if isinstance(results, Bundle) else Bundle(results=results)
     if regions is not None:

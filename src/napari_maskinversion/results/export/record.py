@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
+from ...base.identity import ImageIdentity
 from ...base.units import Units
 from ...base.validation import PlainText
 from ...language.captions.bank import CaptionMatches
@@ -110,7 +111,7 @@ class RunRecord(BaseModel):
     provenance: dict[str, Any]
     info: RunInfo
     windows: tuple[WindowRecord, ...]
-    image: dict[str, Any]
+    image: ImageIdentity
     records: list[dict[str, Any]]
     unknown_words: list[str] = []  # Those that the model was not taught
     columns: dict[PlainText, _Texts | list[bool | None] | list[_Number | None]]
@@ -126,7 +127,7 @@ class RunRecord(BaseModel):
             provenance=bundle.provenance(),
             info=results.info,
             windows=results.windows,
-            image=dict(bundle.image),
+            image=bundle.image,
             records=[dict(entries) for entries in bundle.records],
             columns={name: list(values) for name, values in bundle.columns.items()},
             unknown_words=sorted({word for one in rankings for word in one.unknown}),
