@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
-from pydantic import AfterValidator
 
 from ...base.errors import InputError
 from ...base.identity import Position
@@ -152,15 +151,6 @@ class _Class(Record):
     names: Loose[list[Name]] = None  # Of a class derived from others, since QuPath 0.6
 
 
-def _feature(value: dict[str, Any]) -> dict[str, Any]:
-    if value.get("type") != "Feature":
-        raise ValueError("no feature")
-    return value
-
-
-_Children = list[Annotated[dict[str, Any], AfterValidator(_feature)]]
-
-
 class _Properties(Record):
     """What features of QuPath and of this program have; others are attributes."""
 
@@ -172,8 +162,8 @@ class _Properties(Record):
     position: Loose[dict[str, int]] = None
     measurements: Loose[dict[str, Any] | list[dict[str, Any]]] = None  # A list before QuPath 0.4
     metadata: Loose[dict[str, Any]] = None
-    childObjects: Loose[_Children] = None  # noqa: N815
-    children: Loose[_Children] = None
+    childObjects: Loose[list[dict[str, Any]]] = None  # noqa: N815
+    children: Loose[list[dict[str, Any]]] = None
 
 
 class _Feature(Record):
@@ -295,7 +285,7 @@ def _with_children(features: Sequence[Any], what: str) -> Iterator[tuple[str, _F
 
 def _notes_on(named: Sequence[tuple[str, _Feature]], path: Path) -> Iterator[str]:
     """Yield what becomes of objects in others, and of cells with a nucleus."""
-    if inner := sum(_CHILD in where for where, _ in named):
+    if inner := sum(_CHILD in where.removeprefix(str(path)) for where, _ in named):
         yield f"{path} has {inner} objects inside others; they are regions of their own."
     if nuclei := sum("nucleusGeometry" in (one.model_extra or {}) for _, one in named):
         yield (
