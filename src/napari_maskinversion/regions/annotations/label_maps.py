@@ -180,17 +180,18 @@ def _write_tiles(
     kind: np.dtype[Any],
     metadata: Mapping[str, Any] | None = None,
     software: str | None = None,
-) -> None:
-    """Write a TIFF of regions, drawn tile by tile.
+) -> set[int]:
+    """Write a TIFF of regions, drawn tile by tile; return the values that are visible.
 
     Does not use a memory map: a full disk would kill the process.
     """
     import tifffile
 
+    seen: set[int] = set()
     size = shape if len(pages) == 1 else (len(pages), *shape)
     tifffile.imwrite(
         path,
-        _tiles(pages, shape, kind),
+        _tiles(pages, shape, kind, seen),
         shape=size,
         dtype=kind,
         tile=(TILE, TILE),
@@ -201,9 +202,12 @@ def _write_tiles(
         software=software,
         metadata={"axes": "YX" if len(pages) == 1 else "QYX", **(metadata or {})},
     )
+    return seen
 
 
-def _tiles(pages: Sequence[Pairs], shape: tuple[int, int], kind: np.dtype[Any]) -> Iterator[bytes]:
+def _tiles(
+    pages: Sequence[Pairs], shape: tuple[int, int], kind: np.dtype[Any], seen: set[int]
+) -> Iterator[bytes]:
     """Yield compressed tiles; empty tiles, often the majority, are compressed once."""
     empty = zlib.compress(bytes(TILE * TILE * kind.itemsize))
     for page in pages:
@@ -213,27 +217,29 @@ def _tiles(pages: Sequence[Pairs], shape: tuple[int, int], kind: np.dtype[Any]) 
                 if drawn.is_empty((y, x, y + TILE, x + TILE)):
                     yield empty
                     continue
-                yield zlib.compress(drawn.draw((y, x, y + TILE, x + TILE)).tobytes())
+                tile = drawn.draw((y, x, y + TILE, x + TILE))
+                seen.update(map(int, np.unique(tile)))
+                yield zlib.compress(tile.tobytes())
 
 
 def draw_labels(regions: Sequence[Region], shape: tuple[int, int]) -> tuple[Array, list[int]]:
     """Return a label image (H, W) of the regions' ids, and the ids that others hide."""
     pairs = [(region.id, region) for region in regions]
     labels = DrawnLabels(pairs, shape, _kind_for(regions)).draw((0, 0, *shape))
-    # Not by np.unique, which takes seconds on large planes.
-    boxes = [
-        (one.id, labels[one.bbox[0] : one.bbox[2], one.bbox[1] : one.bbox[3]]) for one in regions
-    ]
-    return labels, [number for number, box in boxes if not (box == number).any()]
+    hidden = []
+    for region in regions:  # not by np.unique, which takes seconds on large planes
+        y0, x0, y1, x1 = region.bbox
+        if not (labels[y0:y1, x0:x1] == region.id).any():
+            hidden.append(region.id)
+    return labels, hidden
 
 
 def write_labels(path: Path, regions: Sequence[Region], shape: tuple[int, int]) -> list[int]:
     """Write the label image that `draw_labels` returns as a TIFF; return the ids that it hides."""
-    pairs, kind = [(region.id, region) for region in regions], _kind_for(regions)
+    pairs = [(region.id, region) for region in regions]
     with atomic_path(path) as part:
-        _write_tiles(part, [pairs], shape, kind)
-    drawn = DrawnLabels(pairs, shape, kind)
-    return [one.id for one in regions if not (drawn.draw(one.bbox) == one.id).any()]
+        visible = _write_tiles(part, [pairs], shape, _kind_for(regions))
+    return [region.id for region in regions if region.id not in visible]
 
 
 def _kind_for(regions: Sequence[Region]) -> np.dtype[Any]:
