@@ -37,7 +37,7 @@ from .running import embedded, fetch_sam, load, say_unfinished
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
     from ..pipeline.finding import FloatArray
-    from ..regions.sam.sam3 import Asked
+    from ..regions.sam.sam3 import Concepts
     from ..regions.sam.segmenter import Segmenter
     from ..results.results import Results
 
@@ -189,11 +189,11 @@ def _show(bar: ProgressBar, news: Any) -> None:
 
 def _proposer(
     wanted: Path | CheckpointSpec | None, device: str, words: list[str] | None
-) -> Segmenter | Asked | None:
+) -> Segmenter | Concepts | None:
     """Load the SAM that was named, or one on this machine; None without any."""
     if wanted is None:
         return None
-    from ..regions.sam.sam3 import load_proposer
+    from ..regions.sam.loading import load_proposer
 
     path = wanted if isinstance(wanted, Path) else fetch_sam(wanted)
     return load_proposer(path, device).asked(words)

@@ -131,7 +131,7 @@ def _load(wanted: Path | CheckpointSpec, device: str) -> Segmenter:
     """Load a checkpoint, and download it first if necessary."""
     if isinstance(wanted, CheckpointSpec):
         wanted = fetch_sam(wanted)
-    from ..regions.sam.segmenter import load_segmenter
+    from ..regions.sam.loading import load_segmenter
 
     return load_segmenter(wanted, device)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..engine.models.backbone import Backbone
-    from ..regions.sam.sam3 import Asked, Concepts
+    from ..regions.sam.sam3 import Concepts
     from ..regions.sam.segmenter import Segmenter
 
 FloatArray = npt.NDArray[np.float32]
@@ -248,7 +248,7 @@ def find_regions(
     return fitting if label is None else named(fitting, loaded, label, str(query))
 
 
-def usual_threshold(words: str | None, proposer: Segmenter | Asked | None) -> float:
+def usual_threshold(words: str | None, proposer: Segmenter | Concepts | None) -> float:
     """Return the least similarity by default."""
     if words is None:
         return EXAMPLE
@@ -277,7 +277,7 @@ def propose(
     model: Backbone,
     source: PlaneSource,
     settings: RunSettings,
-    segmenter: Segmenter | Asked | None = None,
+    segmenter: Segmenter | Concepts | None = None,
     position: Position = (),
 ) -> Candidates:
     """Propose regions of a plane and embed them."""

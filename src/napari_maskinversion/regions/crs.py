@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ..base.affine import Affine2D
 from ..base.errors import InputError
 from ..base.units import Georeference
 
@@ -188,13 +189,11 @@ def to_pixels(shape: Any, geo: Georeference) -> Any:
     import shapely
 
     a, b, c, d, e, f = geo.transform
-    inverse = np.array([[e, -d], [-b, a]]) / (a * e - b * d)
+    inverse = Affine2D(np.array([[a, b], [d, e]]), np.array([c, f])).inverse
 
     def change(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        known = np.isfinite(points).all(1)
-        moved = np.full(points.shape, np.inf)  # NaN would open rings
-        moved[known] = (points[known] - (c, f)) @ inverse
-        return moved
+        known = np.isfinite(points).all(1, keepdims=True)
+        return np.where(known, inverse(np.where(known, points, 0)), np.inf)  # NaN opens rings
 
     return shapely.transform(shape, change)
 

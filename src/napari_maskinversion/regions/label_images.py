@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,26 +95,20 @@ def regions_by_plane(
             place[axis] = value
         return plane_of_labels(labels, axes=(rows, columns), index=place)
 
-    best: dict[int, tuple[int, int]] = {}
-    if mode == "largest":
-        for number, index in enumerate(indices):
-            on_plane()
-            for value, area in areas_of_labels(plane_at(index)).items():
-                if area > best.get(value, (0, 0))[0]:
-                    best[value] = (area, number)
-    planes = []
+    # Planes and regions: the largest of a number, or each on its plane
+    taken: dict[Any, tuple[int, Region]] = {}
     for number, index in enumerate(indices):
-        values: Container[int] | None = only
-        if mode == "largest":
-            here = {value for value, (_, where) in best.items() if where == number}
-            values = here if only is None else {value for value in here if value in only}
-            if not values:
-                continue
         on_plane()
-        regions = regions_of_labels(plane_at(index), only=values)
-        if len(regions):
-            position = tuple((names[a], value) for a, value in zip(others, index, strict=True))
-            planes.append(PlaneRegions(position, regions))
+        for region in regions_of_labels(plane_at(index), only=only):
+            key = region.id if mode == "largest" else (number, region.id)
+            if key not in taken or region.area > taken[key][1].area:
+                taken[key] = number, region
+    shape = int(labels.shape[rows]), int(labels.shape[columns])
+    planes = []
+    in_order = sorted(taken.values(), key=lambda one: (one[0], one[1].id))
+    for number, some in groupby(in_order, key=lambda one: one[0]):
+        position = tuple((names[a], at) for a, at in zip(others, indices[number], strict=True))
+        planes.append(PlaneRegions(position, Regions(shape, [region for _, region in some])))
     if not planes:
         raise NoRegionsError(
             "The label image has no region on any plane: every pixel is 0."

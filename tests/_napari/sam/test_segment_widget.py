@@ -27,13 +27,13 @@ from napari_maskinversion.base.progress import telling
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.regions.annotations.label_maps import draw_labels
 from napari_maskinversion.regions.sam import segmenter
+from napari_maskinversion.regions.sam.loading import load_segmenter
 from napari_maskinversion.regions.sam.prompts import (
     AutomaticConfig,
     Prompt,
     read_boxes,
     read_points,
 )
-from napari_maskinversion.regions.sam.segmenter import load_segmenter
 from tests.regions.sam.tiny import save_tiny, tiny_sam2
 
 PLACE = {"scale": (2.0, 0.5), "rotate": 30, "translate": (7.0, -3.0)}
@@ -143,7 +143,7 @@ def test_sam_2_is_chosen_by_its_weights_and_named_by_its_folder(panel, part, seg
     content = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(content[:-100])
     segment()
-    assert "model.safetensors is damaged or not whole" in part.line.text()
+    assert "my sam 2 cannot be loaded" in part.line.text()
 
 
 def test_layers_that_napari_saves_as_csv_are_read_by_the_command_line(tmp_path):

@@ -57,7 +57,7 @@ from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.language.generation.decoder import CaptionDecoder
-from napari_maskinversion.regions.sam.segmenter import load_segmenter
+from napari_maskinversion.regions.sam.loading import load_segmenter
 from napari_maskinversion.results.settings import RunSettings
 from tests.language.generation.checkpoints import write_decap
 from tests.regions.sam.tiny import save_tiny

@@ -340,7 +340,7 @@ def test_lone_surrogates_do_not_stop_the_writing(tmp_path):
     ("content", "reason"),
     [
         ("[1, 2]", "neither COCO .* it contains a list"),
-        ('{"shapes": []}', "it contains an object with shapes"),
+        ('{"shapes": []}', "object with shapes. Export or convert it to COCO JSON"),
         ('{"images": [', "is broken JSON: .* line 1"),
         ('{"images": [' + 5000 * "9" + "]}", "is broken JSON"),
         (coco(categories=5), "no list of categories"),

@@ -74,9 +74,9 @@ def test_it_says_how_far_it_is_and_stops_between_batches(segmenter, small, monke
     assert fractions == sorted(fractions)
     assert news[-1].text == "Point 15 of 16"
     asked = []
-    real = segmenter.network.sam.mask_decoder.predict_masks
+    real = segmenter.sam.mask_decoder.predict_masks
     monkeypatch.setattr(
-        segmenter.network.sam.mask_decoder,
+        segmenter.sam.mask_decoder,
         "predict_masks",
         lambda **k: (asked.append(1), real(**k))[1],
     )

@@ -9,8 +9,8 @@ from safetensors.torch import save_file
 from segment_anything import sam_model_registry
 
 from napari_maskinversion.base.errors import ModelError
-from napari_maskinversion.regions.sam.loading import load_sam
-from napari_maskinversion.regions.sam.segmenter import load_segmenter
+from napari_maskinversion.regions.sam.loading import load_segmenter
+from napari_maskinversion.regions.sam.sam1 import load_sam
 
 from .tiny import SIDE, save_tiny, tiny_sam
 
@@ -95,8 +95,8 @@ def test_a_truncated_checkpoint_is_refused(tmp_path):
     ("name", "size", "words"),
     [
         ("image_encoder.neck.0.weight", (16, 20, 1, 1), "neck.0.weight is 16x20x1x1 and should be"),
-        ("image_encoder.pos_embed", (1, 8, 7, 24), "sizes that make no SAM"),
-        ("image_encoder.blocks.1.attn.rel_pos_h", (5, 7), "sizes that make no SAM"),
+        ("image_encoder.pos_embed", (1, 8, 7, 24), "pos_embed is 1x8x7x24 and should be 1x8x8x24"),
+        ("image_encoder.blocks.1.attn.rel_pos_h", (5, 7), "rel_pos_h is 5x7 and should be 5x8"),
         ("image_encoder.blocks.0.attn.rel_pos_h", (5, 7), "rel_pos_h is 5x7 and should be 5x8"),
         ("mask_decoder.iou_token.weight", (1, 15), "iou_token.weight is 1x15 and should be 1x16"),
     ],

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.regions.sam import parts
-from napari_maskinversion.regions.sam.network import Sam1
 from napari_maskinversion.regions.sam.parts import all_parts, around, distinct, is_cut, within
 from napari_maskinversion.regions.sam.prompts import AutomaticConfig, Prompt
 from napari_maskinversion.regions.sam.resizing import SamInput
@@ -68,13 +67,13 @@ def disc(shape, middle, radius):
     return (rows - middle[0]) ** 2 + (columns - middle[1]) ** 2 <= radius**2
 
 
-class Seeing(Sam1):
+class Seeing(Segmenter):
     """A SAM that sees what is bright: each mask is the bright component at the prompt."""
 
     square = True
-    side, device = SIDE, "cpu"
 
     def __init__(self):
+        super().__init__("seeing", SIDE, "cpu")
         self.sizes = []
 
     def encode(self, pixels, on_block):
@@ -105,7 +104,7 @@ class Seeing(Sam1):
 
 @pytest.fixture
 def seeing():
-    return Segmenter(Seeing(), "seeing")
+    return Seeing()
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +145,7 @@ def test_a_box_is_answered_in_a_part_twice_its_size(seeing, plane):
     prompt = Prompt(id=7, boxes=((30.0, 120.0, 150.0, 240.0),))
     (one,) = seeing.segment(as_source(pixels), [prompt])
     assert iou(full(one.region()), large) > 0.9
-    assert len(seeing.network.sizes) == 1
+    assert len(seeing.sizes) == 1
 
 
 def test_other_masks_that_are_cut_by_the_part_are_left_out(plane):
@@ -159,9 +158,9 @@ def test_other_masks_that_are_cut_by_the_part_are_left_out(plane):
 
     pixels, speck, _ = plane
     prompt = Prompt(id=1, positive=((40, 60),))
-    (one,) = Segmenter(Unsure(), "unsure").segment(as_source(pixels), [prompt])
+    (one,) = Unsure().segment(as_source(pixels), [prompt])
     assert [iou(full(one.region(i)), speck) > 0.95 for i in range(len(one.scores))] == [True] * 2
-    (one,) = Segmenter(Unsure(), "unsure").segment(as_source(pixels), [prompt], whole=True)
+    (one,) = Unsure().segment(as_source(pixels), [prompt], whole=True)
     assert len(one.scores) == 3
 
 

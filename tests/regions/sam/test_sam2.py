@@ -19,8 +19,8 @@ from napari_maskinversion.regions.sam.checkpoints import (
     fetch_checkpoint,
     file_or_checkpoint,
 )
+from napari_maskinversion.regions.sam.loading import load_segmenter
 from napari_maskinversion.regions.sam.prompts import AutomaticConfig, Prompt
-from napari_maskinversion.regions.sam.segmenter import load_segmenter
 
 from .tiny import SIDE, save_tiny, tiny_sam2
 
@@ -136,15 +136,9 @@ def test_a_folder_that_is_not_whole_is_refused(copy):
     weights = copy / "model.safetensors"
     content = weights.read_bytes()
     weights.write_bytes(content[:-1000])
-    refused(copy, "model.safetensors is damaged or not whole")
+    refused(copy, "mine cannot be loaded")
     weights.unlink()
-    refused(copy, "model.safetensors is missing; download the folder again")
-    index = {"weight_map": {"a": "model-00001-of-00002.safetensors"}}
-    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
-    refused(copy, "model-00001-of-00002.safetensors is missing")
-    for damaged in ("[]", '{"weight_map": 3}'):
-        (copy / "model.safetensors.index.json").write_text(damaged)
-        refused(copy, "no folder of SAM 2 or SAM 3, or not whole")
+    refused(copy, "mine cannot be loaded .*; download the folder again")
     (copy / "config.json").unlink()
     refused(copy, "no folder of SAM 2 or SAM 3, or not whole")
 

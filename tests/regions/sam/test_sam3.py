@@ -19,8 +19,8 @@ from napari_maskinversion.regions.sam.checkpoints import (
     on_disk,
     sam3_folder,
 )
+from napari_maskinversion.regions.sam.loading import load_proposer
 from napari_maskinversion.regions.sam.prompts import AutomaticConfig
-from napari_maskinversion.regions.sam.sam3 import load_proposer
 
 from .tiny import SIDE3, save_sam3
 

@@ -118,9 +118,9 @@ def test_boxes_of_one_object_are_parts_of_it(segmenter, photo):
 def encodings(segmenter, monkeypatch):
     """Count how often the image encoder runs."""
     seen = []
-    real = segmenter.network.sam.image_encoder.neck.forward
+    real = segmenter.sam.image_encoder.neck.forward
     monkeypatch.setattr(
-        segmenter.network.sam.image_encoder.neck, "forward", lambda x: (seen.append(1), real(x))[1]
+        segmenter.sam.image_encoder.neck, "forward", lambda x: (seen.append(1), real(x))[1]
     )
     return seen
 

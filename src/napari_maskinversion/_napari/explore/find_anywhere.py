@@ -179,7 +179,7 @@ def _proposed(search: Search, model: Backbone) -> Proposed:
         if same and made.settings.same_embeddings(search.settings):
             return before
     if loaded is None and wanted is not None:
-        from ...regions.sam.sam3 import load_proposer
+        from ...regions.sam.loading import load_proposer
 
         loaded = load_proposer(wanted, search.settings.device)
     source = search.picture.source(search.plane, search.view)

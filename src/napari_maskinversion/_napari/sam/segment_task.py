@@ -120,7 +120,7 @@ def segment(request: SegmentRequest, store: Kept[Segmenter]) -> Segmentation:
         start_torch()
         show(words.loading_model(name_of(request.checkpoint)))
         path, device = request.checkpoint, request.device
-        from ...regions.sam.segmenter import load_segmenter
+        from ...regions.sam.loading import load_segmenter
 
         changed = path.stat().st_mtime_ns if path.exists() else 0
         load = partial(load_segmenter, path, device)

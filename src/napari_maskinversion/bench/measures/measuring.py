@@ -142,7 +142,7 @@ def segmenters(checkpoint: Path | None) -> Callable[[str], Segmenter]:
 
     @cache
     def load(device: str) -> Segmenter:
-        from ...regions.sam.segmenter import load_segmenter
+        from ...regions.sam.loading import load_segmenter
 
         assert checkpoint is not None
         return load_segmenter(checkpoint, device)

@@ -81,7 +81,7 @@ def fill(geometry: Geometry, shape: tuple[int, int]) -> Region | None:
     return Region(0, (y0, x0, y1, x1), np.ones((y1 - y0, x1 - x0), bool))
 
 
-class LeftOut(Exception):
+class LeftOut(ValueError):
     """Raised for an object that is no region, with what it is: "is a line"."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +37,7 @@ from .listed_images import (
     size_of_images,
     whole_size,
 )
-from .polygons import check_crop, turned_box
+from .polygons import turned_box
 
 UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
@@ -124,11 +123,8 @@ def _as_page(results: list[Any]) -> dict[str, Any]:
 
 def is_panoptic(page: Any) -> bool:
     """Return whether JSON content is COCO panoptic."""
-    return (
-        isinstance(page, dict)
-        and is_coco(page)
-        and any(isinstance(one, dict) and "segments_info" in one for one in page["annotations"][:1])
-    )
+    records = page["annotations"] if isinstance(page, dict) and is_coco(page) else []
+    return any(isinstance(one, dict) and "segments_info" in one for one in records[:1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,12 +274,13 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
     notes = list(page.notes)
     records = [(*entry, one.position) for one in chosen for entry in page.records[one.key]]
     objects = []
-    shares = shape is not None and _are_shares(page)
     twins = {name for name, _ in page.facts.repeated.values()}
-    if shares:
+    scale = (1, 1)
+    if shape is not None and _are_shares(page):
+        scale = shape[::-1]
         notes.append(f"{path}: its boxes and outlines were read as shares of the image.")
     for _, where, members, position in sorted(records, key=lambda entry: entry[0]):
-        record = Instance.of(_in_pixels(members, shape) if shares and shape else members)
+        record = Instance.of(members)
         own = record.id if isinstance(record.id, int) else None
         values = record.attributes or record.model_extra or {}
         if record.region is not None:  # a file of ours, with columns of results
@@ -293,7 +290,7 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
         objects.append(
             Drawn(
                 where=where,
-                geometry=partial(geometry_of, record, where, shape, notes),
+                geometry=partial(geometry_of, record, where, shape, notes, scale),
                 label=_label(page, record, where, notes),
                 id=own if record.region is None else record.region,
                 position=position,
@@ -307,26 +304,10 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
 
 def _are_shares(page: CocoPage) -> bool:
     """Return whether no box of a file exceeds 1, as Azure's, which count in shares of the image."""
-    boxes = (one[2].get("bbox") for records in page.records.values() for one in records)
-    fractions = False
-    for side in (side for box in boxes if isinstance(box, list) for side in box):
-        if not isinstance(side, int | float) or side > 1:
-            return False
-        fractions |= 0 < side < 1
-    return fractions
-
-
-def _in_pixels(members: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Any]:
-    def larger(values: Any) -> Any:
-        if isinstance(values, list) and not any(isinstance(one, list) for one in values):
-            sides = (shape[1], shape[0])
-            return [
-                value * sides[place % 2] if isinstance(value, int | float) else None
-                for place, value in enumerate(values)
-            ]
-        return [larger(one) for one in values] if isinstance(values, list) else values
-
-    return {**members, **{key: larger(members.get(key)) for key in ("bbox", "segmentation")}}
+    boxes = [one[2].get("bbox") for records in page.records.values() for one in records]
+    sides = [side for box in boxes if isinstance(box, list) for side in box]
+    known = all(isinstance(side, int | float) and side <= 1 for side in sides)
+    return known and any(0 < side < 1 for side in sides)
 
 
 def _parsed(
@@ -354,9 +335,16 @@ def _label(page: CocoPage, record: _Segment, where: str, notes: list[str]) -> st
 
 
 def geometry_of(
-    record: Instance, where: str, shape: tuple[int, int] | None, notes: list[str]
+    record: Instance,
+    where: str,
+    shape: tuple[int, int] | None,
+    notes: list[str],
+    scale: tuple[int, int] = (1, 1),
 ) -> Geometry | None:
-    """Return what an annotation covers: run lengths or polygons, else its box."""
+    """Return what an annotation covers: run lengths or polygons, else its box.
+
+    ``scale`` is what its coordinates (x, y) are multiplied by.
+    """
     drawn = record.segmentation
     if isinstance(drawn, _RunLengths):
         return rle.decode(drawn.size, drawn.counts, shape)
@@ -365,43 +353,22 @@ def geometry_of(
         outlines = [outlines]
     flat = [np.ravel(one) for one in outlines]
     # Two corners have no area, and the rest has.
-    parts = [one[: len(one) // 2 * 2].reshape(-1, 2) for one in flat if len(one) > 5]
+    parts = [one[: len(one) // 2 * 2].reshape(-1, 2) * scale for one in flat if len(one) > 5]
     if parts:
-        return _filled(parts)
+        return rle.fill(parts)
     if record.bbox is None:
         raise LeftOut("has no mask or box that can be read")
     notes.append(f"{where} has no mask; its box is used instead.")
-    x, y, wide, high = record.bbox
+    x, y, wide, high = np.multiply(record.bbox, scale * 2).tolist()
     turn = (record.attributes or {}).get("rotation")  # of a box in CVAT
     if turn and isinstance(turn, int | float):
         return Outline([turned_box(x, y, x + wide, y + high, turn)])
     return Box(y, x, y + high, x + wide)
 
 
-def _filled(parts: list[Any]) -> Geometry:
-    """Fill polygons with COCO's own tools, in a crop; tiny ones stay outlines."""
-    from pycocotools import mask as coco_mask
-    from shapely import Polygon
-
-    # A margin of one pixel keeps the crop's edges from acting as image edges.
-    low = [math.floor(at) - 1 for at in np.min([part.min(axis=0) for part in parts], axis=0)]
-    wide, high = (
-        math.ceil(at) + 1 - start
-        for at, start in zip(np.max([part.max(axis=0) for part in parts], axis=0), low, strict=True)
-    )
-    check_crop(high, wide)
-    rings = [(part - low).ravel().tolist() for part in parts]
-    runs = coco_mask.merge(coco_mask.frPyObjects(rings, high, wide))
-    region = Region.from_mask(0, coco_mask.decode(runs).astype(bool), (low[1], low[0]))
-    return region or Outline([one for one in map(Polygon, parts) if one.area])
-
-
 def read_segmentation(region_id: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
     """Return the region of run lengths or polygons; None if it has no pixel on the plane."""
-    try:
-        geometry = geometry_of(Instance.of({"segmentation": drawn}), "", shape, [])
-    except LeftOut as reason:
-        raise ValueError(f"it {reason}") from None
+    geometry = geometry_of(Instance.of({"segmentation": drawn}), "", shape, [])
     region = None if geometry is None else fill(geometry, shape)
     return None if region is None else replace(region, id=region_id)
 

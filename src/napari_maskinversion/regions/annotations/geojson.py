@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
-from pydantic import AfterValidator
 
 from ...base.errors import InputError
 from ...base.identity import Position
@@ -33,6 +32,7 @@ _LABELS: Final = ("label", "class", "class_name", "classification", "category", 
 _IDS: Final = ("fid", "id")
 _MOST: Final = 1e9
 _PLANE_AXES: Final = ("c", "z", "t")
+_CHILD: Final = ", child"
 
 
 def is_geojson(page: Any) -> bool:
@@ -151,15 +151,6 @@ class _Class(Record):
     names: Loose[list[Name]] = None  # Of a class derived from others, since QuPath 0.6
 
 
-def _feature(value: dict[str, Any]) -> dict[str, Any]:
-    if value.get("type") != "Feature":
-        raise ValueError("no feature")
-    return value
-
-
-_Children = list[Annotated[dict[str, Any], AfterValidator(_feature)]]
-
-
 class _Properties(Record):
     """What features of QuPath and of this program have; others are attributes."""
 
@@ -171,8 +162,8 @@ class _Properties(Record):
     position: Loose[dict[str, int]] = None
     measurements: Loose[dict[str, Any] | list[dict[str, Any]]] = None  # A list before QuPath 0.4
     metadata: Loose[dict[str, Any]] = None
-    childObjects: Loose[_Children] = None  # noqa: N815
-    children: Loose[_Children] = None
+    childObjects: Loose[list[dict[str, Any]]] = None  # noqa: N815
+    children: Loose[list[dict[str, Any]]] = None
 
 
 class _Feature(Record):
@@ -205,8 +196,8 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     head = next((one for one in pages if isinstance(one, dict)), {})
     ours = head.get(OURS)
     ours = ours if isinstance(ours, dict) else {}
-    notes: list[str] = []
-    named = list(_with_children(_features(page, path), path, notes))
+    named = list(_with_children(_features(page, path), f"{path}, feature"))
+    notes = list(_notes_on(named, path))
     # Those without an area are left out below, and their planes do not count.
     areas = [one for _, one in named if (one.geometry or {}).get("type") in _AREAS]
     places = dict(zip(map(id, areas), _positions(areas, ours=bool(ours)), strict=True))
@@ -282,27 +273,22 @@ def take_label(values: dict[str, Any], names: Sequence[str] = _LABELS) -> Any:
     return values.pop(named[0]) if named else None
 
 
-def _with_children(
-    features: list[Any], path: Path, notes: list[str]
-) -> Iterator[tuple[str, _Feature]]:
+def _with_children(features: Sequence[Any], what: str) -> Iterator[tuple[str, _Feature]]:
     """Yield features and the objects that QuPath nests in them, with their names for messages."""
-    todo = [(f"{path}, feature {number}", feature) for number, feature in enumerate(features, 1)]
-    inner = nuclei = 0
-    todo.reverse()
-    while todo:
-        where, content = todo.pop()
-        feature = _Feature.of(content)
+    for number, content in enumerate(features, 1):
+        where, feature = f"{what} {number}", _Feature.of(content)
         children = feature.about.childObjects or feature.about.children or []
-        inner += len(children)
-        nuclei += "nucleusGeometry" in (feature.model_extra or {})
-        pairs = [(f"{where}, child {number}", child) for number, child in enumerate(children, 1)]
-        todo += reversed(pairs)
         if not (children and feature.geometry is None):  # QuPath's root has no outline
             yield where, feature
-    if inner:
-        notes.append(f"{path} has {inner} objects inside others; they are regions of their own.")
-    if nuclei:
-        notes.append(
+        yield from _with_children(children, where + _CHILD)
+
+
+def _notes_on(named: Sequence[tuple[str, _Feature]], path: Path) -> Iterator[str]:
+    """Yield what becomes of objects in others, and of cells with a nucleus."""
+    if inner := sum(_CHILD in where.removeprefix(str(path)) for where, _ in named):
+        yield f"{path} has {inner} objects inside others; they are regions of their own."
+    if nuclei := sum("nucleusGeometry" in (one.model_extra or {}) for _, one in named):
+        yield (
             f"{path} has {nuclei} cells with a nucleus; the region is the cell. For nuclei, export "
             "them from QuPath as objects of their own."
         )

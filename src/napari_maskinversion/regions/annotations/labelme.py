@@ -100,13 +100,11 @@ def _geometry(shape: _Shape) -> Geometry | None:
     if kind in _POLYGONS or (kind == "rectangle" and len(points) == 4):
         # Other programs write all corners of rectangles, also of turned ones.
         return Outline(polygons_of(ring(points)))
-    if kind not in ("rectangle", "circle", "mask"):
-        raise ValueError(f"its shape_type is {kind!r}; save it as a polygon")
-    if len(points) != 2:
-        raise ValueError(f"it has {len(points)} points, and a {kind} has 2; save it as a polygon")
+    if kind not in ("rectangle", "circle", "mask") or len(points) != 2:
+        raise ValueError(f"it is a {kind} of {len(points)} points; save it as a polygon")
+    (x, y), (x1, y1) = points
     if kind == "rectangle":
         return Outline(polygons_of(MultiPoint(points).envelope))
-    (x, y), (x1, y1) = points
     if kind == "circle":
         radius = hypot(x1 - x, y1 - y)
         return Outline([ellipse(x, y, radius, radius)])
@@ -117,15 +115,10 @@ def _mask(text: str | None, x0: int, y0: int, x1: int, y1: int) -> Region | None
     """Decode a mask: a PNG in base64, with its first and last pixel as points."""
     box = (y1 - y0 + 1, x1 - x0 + 1)
     check_crop(*box)
-    try:
-        with open_picture(BytesIO(b64decode(text or "")), ("PNG",)) as picture:
-            size = picture.size[::-1]
-            pixels = np.asarray(picture.convert("L")) > 0 if size == box else None
-    except Exception as error:  # Pillow raises nearly anything on damaged data
-        raise ValueError("its mask is not a PNG in base64") from error
-    if pixels is None:
-        raise ValueError(f"its mask has {size} px (height, width), its box {box}")
-    return Region.from_mask(0, pixels, (y0, x0))
+    with open_picture(BytesIO(b64decode(text or "")), ("PNG",)) as picture:
+        if picture.size[::-1] != box:
+            raise ValueError(f"its mask has {picture.size[::-1]} px (height, width), its box {box}")
+        return Region.from_mask(0, np.asarray(picture.convert("L")) > 0, (y0, x0))
 
 
 LABELME: Final = AnnotationFormat(

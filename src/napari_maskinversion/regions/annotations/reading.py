@@ -54,7 +54,6 @@ _OBJECTS: Final = "in QuPath, choose File > Export objects as GeoJSON"
 _IN_PIXELS: Final = "convert it to GeoJSON in pixels"
 _VIA: Final = ("a file of VGG Image Annotator (3, or CSV)", "in VIA 2, export as JSON")
 _TRACKMATE: Final = ("a file of TrackMate", "in TrackMate, choose the action Export label image")
-_TO_COCO: Final = "export or convert it to COCO JSON"
 _LABELBOX: Final = ("a file of Labelbox", "convert the export to COCO JSON")
 _BY_SUFFIX: Final = {
     ".qpdata": ("QuPath's own data", _OBJECTS),
@@ -96,21 +95,7 @@ _BY_CONTENT: Final[dict[tuple[str, ...] | str, tuple[str, str]]] = {
         "save them by results.save_txt(FILE, save_conf=True)",
     ),
     ("value", "label"): ("a list of labels of Grounded SAM", "use its picture of masks"),
-    ("asset", "regions"): ("a file of VoTT", _TO_COCO),
-    ("assets", "tags"): ("a project of VoTT", _TO_COCO),
-    ("metadata", "instances"): ("a file of SuperAnnotate", _TO_COCO),
-    ("description", "dataset"): ("a release of Segments.ai", _TO_COCO),
     ("samples",): ("a data set of FiftyOne", "export it as COCODetectionDataset"),
-    ("items", "categories"): ("a file of Datumaro", _TO_COCO),
-    ("label_classes", "images"): ("a file of Hasty", _TO_COCO),
-    ("externalId", "labels"): ("a file of Kili", _TO_COCO),
-    ("label_hash", "data_units"): ("a file of Encord", _TO_COCO),
-    ("task_id", "response"): ("a file of Scale", _TO_COCO),
-    ("predictions", "image"): ("predictions of Roboflow", _TO_COCO),
-    ("bboxes", "labels"): ("predictions of MMDetection", _TO_COCO),
-    ("data_list", "metainfo"): ("a file of MMDetection", _TO_COCO),
-    ("name", "labels"): ("a file of BDD100K", _TO_COCO),
-    ("step_1",): ("a file of LabelBee", _TO_COCO),
     ("mag", "nuc"): ("a file of HoVer-Net", "save inst_map of its .mat file as TIFF"),
     ("categories", "annotations"): ("COCO without images", "add 'images' with ids and file names"),
     ("arcs",): ("TopoJSON", _VECTORS),
@@ -244,7 +229,10 @@ def _open(place: Path, path: Path) -> AnnotationFile:
         raise InputError(refusal)
     known = " nor ".join(f"{form.name} ({form.content})" for form in formats or FORMATS)
     neither = "not" if len(formats) == 1 else "neither"
-    raise InputError(f"{path} is {neither} {known}; it contains {_describe(content)}.")
+    what = _describe(content)
+    raise InputError(
+        f"{path} is {neither} {known}; it contains {what}. Export or convert it to COCO JSON."
+    )
 
 
 def _formats_for(path: Path) -> list[AnnotationFormat]:

@@ -1,4 +1,4 @@
-"""COCO run lengths to and from masks, without a mask as large as the plane.
+"""Masks as COCO has them: run lengths and polygons, without a mask as large as the plane.
 
 Runs go down the columns, background first; compressed, they are text with six bits per character.
 `pycocotools` compresses them; it only decodes to the full plane, and does not validate its input.
@@ -6,6 +6,7 @@ Runs go down the columns, background first; compressed, they are text with six b
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,8 @@ from ...base.errors import InputError
 from ...base.label_blocks import MOST_PIXELS
 from ...base.regions import Region
 from .annotation import binary_mask
+from .building import Geometry, Outline
+from .polygons import check_crop
 
 _MAX_PIXELS: Final = 2**32 - 1  # pycocotools counts with 32 bits
 
@@ -100,3 +103,21 @@ def _numbers(text: str) -> list[int]:
     for start in (1, 2):  # differences
         values[start::2] = np.cumsum(values[start::2])
     return list(map(int, values))
+
+
+def fill(parts: list[Any]) -> Geometry:
+    """Fill polygons with COCO's own tools, in a crop; tiny ones stay outlines."""
+    from pycocotools import mask as coco_mask
+    from shapely import Polygon
+
+    # A margin of one pixel keeps the crop's edges from acting as image edges.
+    low = [math.floor(at) - 1 for at in np.min([part.min(axis=0) for part in parts], axis=0)]
+    wide, high = (
+        math.ceil(at) + 1 - start
+        for at, start in zip(np.max([part.max(axis=0) for part in parts], axis=0), low, strict=True)
+    )
+    check_crop(high, wide)
+    rings = [(part - low).ravel().tolist() for part in parts]
+    runs = coco_mask.merge(coco_mask.frPyObjects(rings, high, wide))
+    region = Region.from_mask(0, coco_mask.decode(runs).astype(bool), (low[1], low[0]))
+    return region or Outline([one for one in map(Polygon, parts) if one.area])

@@ -59,10 +59,12 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     ]
     size = _size(*sides)
     entries = root.findall("object")
-    corners = [corner for one in entries for corner in _first_corner(one)]
+    ends = [[one.findtext(f"bndbox/{side}") or "" for side in _SIDES] for one in entries]
+    # Lowest corners as they are written, without those of broken boxes.
+    corners = [text for one in ends if _is_box(one) for text in one[:2]]
     whole = [int(one[1]) for one in map(_WHOLE.fullmatch, corners) if one]
     first, lowest = 1, min(whole, default=1)
-    scale = _scale(entries, image.shape or size)
+    scale = _scale(ends, image.shape or size)
     if scale != (1, 1):
         first = 0
         notes.append(f"{path}: its boxes were read as shares of the image.")
@@ -107,22 +109,18 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     return Parsed(objects=objects, images=[listed], notes=notes)
 
 
-def _first_corner(item: Any) -> list[str]:
-    """Return the lowest corner (x, y) of a box as it is written; none of a broken box."""
-    texts = [item.findtext(f"bndbox/{side}") or "" for side in _SIDES]
-    try:
-        x0, y0, x1, y1 = map(float, texts)
-    except ValueError:
-        return []
-    return texts[:2] if x0 < x1 and y0 < y1 else []
-
-
-def _scale(entries: list[Any], shape: tuple[int, int] | None) -> tuple[int, int]:
-    """Return the pixels (x, y) of 1: those of the image, where no side of a box exceeds 1."""
-    texts = [entry.findtext(f"bndbox/{side}") or "" for entry in entries for side in _SIDES]
+def _is_box(texts: list[str]) -> bool:
     with suppress(ValueError):
-        sides = [float(text) for text in texts if text]
-        if sides and shape and max(sides) <= 1 and any(0 < side < 1 for side in sides):
+        x0, y0, x1, y1 = map(float, texts)
+        return x0 < x1 and y0 < y1
+    return False
+
+
+def _scale(sides: list[list[str]], shape: tuple[int, int] | None) -> tuple[int, int]:
+    """Return the pixels (x, y) of 1: those of the image, where no side of a box exceeds 1."""
+    with suppress(ValueError):
+        numbers = [float(text) for texts in sides for text in texts if text]
+        if shape and max(numbers) <= 1 and any(0 < number < 1 for number in numbers):
             return shape[1], shape[0]
     return 1, 1
 
@@ -261,8 +259,6 @@ def _cvat_geometry(drawn: Any, *, tracked: bool) -> Geometry | None:
         raise LeftOut("is a shape of an unknown kind")
     # Run lengths along the rows of a box, background first.
     x, y, wide, high = map(int, numbers("left", "top", "width", "height"))
-    if min(wide, high) < 1:
-        raise ValueError(f"its mask has {high} x {wide} px")
     check_crop(high, wide)
     counts = [int(count) for count in (drawn.get("rle") or "").split(",")]
     check_counts(counts, high * wide)

@@ -69,7 +69,9 @@ def parse_yolo(lines: list[str], path: Path, image: ImageReference) -> Parsed:
     files = [[one.numbers for one in parsed]]
     plain = all(len(one.numbers) == _BOX for one in parsed)
     if source is not None and source.suffix.startswith(".y") and not plain:  # of a data set
-        files += [[line.numbers for line in lines] for lines in _beside(path.absolute())]
+        own, folder = path.absolute(), path.absolute().parent
+        beside = _first_in(folder, folder.stat().st_mtime_ns)
+        files += [lines for file, lines in beside.items() if lines and file != own]
     layout = layout_of(files, image.shape, points)
     if layout.text != "boxes":
         used = "; the boxes are used" if layout.what == "poses" else ""
@@ -119,23 +121,15 @@ def _parsed(text: str, where: str) -> _Line:
     return _Line(where, int(numbers[0]), numbers[1:])
 
 
-def _beside(path: Path) -> list[list[_Line]]:
-    """Read the first files of lines in the folder of a file, without it."""
-    first = _first_in(path.parent, path.parent.stat().st_mtime_ns)
-    others = [_lines_of(file, file.stat().st_mtime_ns) for file in first if file != path]
-    return [lines for lines in others if lines]
-
-
 @lru_cache(maxsize=1)
-def _first_in(folder: Path, _: int) -> list[Path]:
-    return sorted(folder.glob("*.txt"))[:_MOST_FILES]
-
-
-@lru_cache(maxsize=_MOST_FILES)
-def _lines_of(file: Path, _: int) -> list[_Line]:
-    with suppress(InputError, ValueError):
-        return [_parsed(text, "") for text in read_lines(file) if text.strip()]
-    return []
+def _first_in(folder: Path, _: int) -> dict[Path, list[list[float]]]:
+    """Read the numbers of the first files of lines in a folder."""
+    files = {}
+    for file in sorted(folder.glob("*.txt"))[:_MOST_FILES]:
+        with suppress(InputError, ValueError):
+            lines = [_parsed(text, "") for text in read_lines(file) if text.strip()]
+            files[file] = [line.numbers for line in lines]
+    return files
 
 
 def _geometry(numbers: list[float], shape: tuple[int, int], what: str) -> Geometry:

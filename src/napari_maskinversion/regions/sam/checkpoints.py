@@ -55,18 +55,16 @@ class CheckpointSpec:
     def local_file(self) -> RemoteFile | None:
         """Return the file for `download` as far as it is known without a request."""
         if not self.repository:
-            return RemoteFile(url=self.url, path=self.path, size=self.size, sha256=self.sha256)
+            return self.remote_file()
         whole = (self.folder / CONFIG).is_file()
         return recorded_weights(self.folder) if whole else None
 
     def remote_file(self) -> RemoteFile:
         """Return the file for `download` as the server announces it; fetches what goes with it."""
-        if self.repository:
-            fetch_small_files(self.repository, (CONFIG,), self.folder)
-            return announced_file(self.repository, (WEIGHTS,), self.folder)
-        file = self.local_file()
-        assert file is not None
-        return file
+        if not self.repository:
+            return RemoteFile(url=self.url, path=self.path, size=self.size, sha256=self.sha256)
+        fetch_small_files(self.repository, (CONFIG,), self.folder)
+        return announced_file(self.repository, (WEIGHTS,), self.folder)
 
     @property
     def size_text(self) -> str:

@@ -1,118 +1,78 @@
-"""Load SAM checkpoints safely; the architecture is recognised by the shapes of the tensors.
-
-The loader of segment-anything unpickles whatever a file contains, on the device it was saved from.
-"""
+"""Load whatever SAM there is at a path."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from ...base.errors import ModelError
-from ...engine.models.checkpoints import fill, read_weights
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # about things that users of this package cannot change
-    from segment_anything.modeling import (
-        ImageEncoderViT,
-        MaskDecoder,
-        PromptEncoder,
-        Sam,
-        TwoWayTransformer,
-    )
-
-# Not visible in the shapes; the same in all published models.
-_DECODER_HEADS: Final = 8
-_MEAN: Final = (123.675, 116.28, 103.53)
-_STD: Final = (58.395, 57.12, 57.375)
+from ...base.wording import first_line
+from ...engine.compute.devices import choose_device
+from .folders import SAM2, SAM3, check_folder, folder_of, name_of
+from .sam3 import Concepts
+from .segmenter import Segmenter
 
 
-def load_sam(path: str | Path, device: torch.device) -> Sam:
-    """Load a checkpoint of SAM."""
-    place = Path(path)
-    state, _ = read_weights(place, instead="the published checkpoint")
+def load_segmenter(path: str | Path, device: str = "auto") -> Segmenter:
+    """Load a SAM checkpoint: a file of SAM 1, or of SAM 2 with its folder."""
+    place, name, chosen = Path(path), name_of(Path(path)), choose_device(device)
+    folder = folder_of(place)
+    if folder is None:
+        from .sam1 import Sam1, load_sam
+
+        return Sam1(load_sam(place, chosen), name)
+    check_folder(folder, SAM2)
+    from transformers import Sam2Model
+
+    from .sam2 import Sam2
+
+    return Sam2(_filled(Sam2Model, folder, chosen), name)
+
+
+def load_proposer(path: str | Path, device: str = "auto") -> Segmenter | Concepts:
+    """Load a SAM to propose regions with it; SAM 3, too."""
+    folder = folder_of(Path(path))
+    if folder is None or check_folder(folder) != SAM3:
+        return load_segmenter(path, device)
+    from transformers import CLIPTokenizerFast, Sam3Model
+
     try:
-        with torch.device("meta"):
-            sam = _sam_of(state, place)
-    except (ArithmeticError, AssertionError, RuntimeError, TypeError, ValueError) as error:
-        # sizes that no module can have
+        tokenizer = CLIPTokenizerFast.from_pretrained(folder, local_files_only=True)
+    except (OSError, TypeError, ValueError) as error:
         raise ModelError(
-            f"{place} contains tensors of sizes that make no SAM ({error}); download or copy the "
-            "file again."
+            f"{folder} has a tokenizer that cannot be read; download the folder again."
         ) from error
-    fill(sam, state, path=place, architecture="of SAM")
-    # Not in the checkpoints.
-    for name, values in (("pixel_mean", _MEAN), ("pixel_std", _STD)):
-        sam.register_buffer(name, torch.tensor(values).view(-1, 1, 1), persistent=False)
-    sam.requires_grad_(False)
-    return sam.to(device).eval()
+    return Concepts(_filled(Sam3Model, folder, choose_device(device)), tokenizer, folder.name)
 
 
-def _sam_of(state: Mapping[str, Tensor], path: Path) -> Sam:
-    """Return a SAM of the sizes that the shapes of a checkpoint's tensors have."""
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+def _filled(architecture: Any, folder: Path, device: torch.device) -> Any:
+    """Load a model of transformers from a folder; each parameter must have its value."""
+    from transformers.utils import logging
 
-    def shape(name: str, length: int) -> tuple[int, ...]:
-        sizes = shapes.get(name)
-        if sizes is None or len(sizes) != length:
-            what = "is missing" if sizes is None else "has another shape"
-            raise ModelError(
-                f"{path} is not a checkpoint of SAM ViT-B, ViT-L or ViT-H: {name} {what}."
-            )
-        return sizes
-
-    def count(prefix: str) -> int:
-        """Return the number of modules with this prefix."""
-        return len({n[len(prefix) :].partition(".")[0] for n in shapes if n.startswith(prefix)})
-
-    _, grid, other, width = shape("image_encoder.pos_embed", 4)
-    patch = shape("image_encoder.patch_embed.proj.weight", 4)[-1]
-    depth = count("image_encoder.blocks.")
-    # Along a side of each block's attention window: blocks as large as the grid attend to all.
-    windows, head = [], 1
-    for block in range(depth):
-        rows, head = shape(f"image_encoder.blocks.{block}.attn.rel_pos_h", 2)
-        windows.append((rows + 1) // 2)
-    local = sorted(set(windows) - {grid})
-    if not depth or grid != other or len(local) > 1 or not head or width % head:
-        raise ValueError("its blocks do not fit one another")
-    channels = shape("image_encoder.neck.0.weight", 4)[0]
-    encoder = ImageEncoderViT(
-        img_size=grid * patch,
-        patch_size=patch,
-        embed_dim=width,
-        depth=depth,
-        num_heads=width // head,
-        mlp_ratio=shape("image_encoder.blocks.0.mlp.lin1.weight", 2)[0] / width,
-        out_chans=channels,
-        qkv_bias=True,
-        norm_layer=partial(nn.LayerNorm, eps=1e-6),
-        use_rel_pos=True,
-        window_size=local[0] if local else 0,
-        global_attn_indexes=tuple(i for i, side in enumerate(windows) if side == grid),
-    )
-    prompts = PromptEncoder(
-        embed_dim=channels,
-        image_embedding_size=(grid, grid),
-        input_image_size=(grid * patch, grid * patch),
-        mask_in_chans=shape("prompt_encoder.mask_downscaling.3.weight", 4)[0],
-    )
-    decoder = MaskDecoder(
-        num_multimask_outputs=shape("mask_decoder.mask_tokens.weight", 2)[0] - 1,
-        transformer=TwoWayTransformer(
-            depth=count("mask_decoder.transformer.layers."),
-            embedding_dim=channels,
-            mlp_dim=shape("mask_decoder.transformer.layers.0.mlp.lin1.weight", 2)[0],
-            num_heads=_DECODER_HEADS,
-        ),
-        transformer_dim=channels,
-        iou_head_depth=count("mask_decoder.iou_prediction_head.layers."),
-        iou_head_hidden_dim=shape("mask_decoder.iou_prediction_head.layers.0.weight", 2)[0],
-    )
-    return Sam(encoder, prompts, decoder, pixel_mean=list(_MEAN), pixel_std=list(_STD))
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # it warns that these are folders for videos
+    logging.disable_progress_bar()
+    try:
+        model, info = architecture.from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=True,  # a pickle could run code
+            output_loading_info=True,
+            dtype=torch.float32,
+        )
+    except Exception as error:  # transformers raises nearly anything on damaged folders
+        raise ModelError(
+            f"{folder} cannot be loaded ({first_line(error)}); download the folder again."
+        ) from error
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+    if missing := sorted(info["missing_keys"]):
+        raise ModelError(
+            f"{folder} is not whole, or another architecture than its {folder.name}/config.json "
+            f"says: {len(missing)} tensors are missing ({missing[0]}, ...)."
+        )
+    return model.requires_grad_(False).to(device).eval()

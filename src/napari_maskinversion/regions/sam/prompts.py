@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from pydantic import Field
 
 from ...base.errors import EmptyMaskError, InputError
 from ...base.label_blocks import LARGEST, join
 from ...base.reading import read_rows
 from ...base.regions import Region
-from ...base.validation import FrozenModel
+from ...base.validation import FrozenModel, setting
 
 Point = tuple[float, float]
 FloatBox = tuple[float, float, float, float]
@@ -35,54 +34,44 @@ _ADVICE: Final = "They say what an object is not; add a positive point or a box 
 class AutomaticConfig(FrozenModel):
     """How everything in an image is searched for."""
 
-    points_per_side: int = Field(
-        default=32,
-        title="Points a side",
-        description="Grid points along each side. More points find smaller objects; the time grows "
-        "with their square.",
+    points_per_side: int = setting(
+        32,
+        "Points a side",
+        "Grid points along each side. More points find smaller objects; the time grows with their "
+        "square.",
         ge=1,
-        json_schema_extra={"ui_max": 256},
+        ui_max=256,
     )
-    score: float = Field(
-        default=0.88,
-        title="Score from",
-        description="Drop masks with a lower predicted IoU.",
+    score: float = setting(
+        0.88, "Score from", "Drop masks with a lower predicted IoU.", ge=0, le=1, cli="min-score"
+    )
+    stability: float = setting(
+        0.95,
+        "Stability from",
+        "Drop masks with a less certain outline: the IoU of the mask at a higher and a lower "
+        "threshold.",
         ge=0,
         le=1,
-        json_schema_extra={"cli": "min-score"},
+        cli="min-stability",
     )
-    stability: float = Field(
-        default=0.95,
-        title="Stability from",
-        description="Drop masks with a less certain outline: the IoU of the mask at a higher and a "
-        "lower threshold.",
+    overlap: float = setting(
+        0.7,
+        "Overlap to",
+        "Keep the better one of two masks whose boxes overlap more.",
         ge=0,
         le=1,
-        json_schema_extra={"cli": "min-stability"},
+        cli="max-overlap",
     )
-    overlap: float = Field(
-        default=0.7,
-        title="Overlap to",
-        description="Keep the better one of two masks whose boxes overlap more.",
-        ge=0,
-        le=1,
-        json_schema_extra={"cli": "max-overlap"},
+    min_area: int = setting(
+        0, "Area from", "Drop masks with fewer pixels.", ge=0, unit="px", ui_max=1_000_000_000
     )
-    min_area: int = Field(
-        default=0,
-        title="Area from",
-        description="Drop masks with fewer pixels.",
-        ge=0,
-        json_schema_extra={"unit": "px", "ui_max": 1_000_000_000},
-    )
-    whole: bool = Field(
-        default=False,
-        title="Whole image only",
-        description="Do not look at a large image part by part: faster, but misses what is small "
-        "in it.",
+    whole: bool = setting(
+        False,
+        "Whole image only",
+        "Do not look at a large image part by part: faster, but misses what is small in it.",
     )
     # Points in the model at once
-    batch: int = Field(default=16, ge=1, json_schema_extra={"ui": False, "cli": False})
+    batch: int = setting(16, "Batch", ge=1, ui=False, cli=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

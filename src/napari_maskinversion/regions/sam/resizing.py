@@ -7,9 +7,8 @@ Here a map is stored as a crop around its positive values, and only that part is
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -22,12 +21,13 @@ from ...images.plane_source import PlaneSource, read_reduced
 Array = npt.NDArray[Any]
 Size = tuple[int, int]
 IntBox = tuple[int, int, int, int]
+# Sizes (H, W) to which a map is enlarged in turn, and how much of each is used (SAM's square input
+# is padded below and to the right). The last one is the plane, or a part of it.
+Stages = tuple[tuple[Size, Size], ...]
 
 # Larger planes are first averaged down to at least this many times the input size; smaller ones are
 # only resized, as in segment-anything.
 _FINEST: Final = 4
-# Map pixels around the positive values: bilinear enlarging reads one more at each stage.
-_MARGIN: Final = 3
 # Plane pixels enlarged at once.
 _STRIP: Final = 4_000_000
 
@@ -98,112 +98,70 @@ class Candidate:
     """One candidate mask of an object."""
 
     score: float  # IoU with the object as predicted by SAM: about 0..1, higher is better
-    values: Array  # The part of the map around its positive values; empty if there are none
+    values: Array  # The part of the map that its mask depends on; empty if nothing is positive
     origin: Size  # First row and column of that part in the map
-    box: IntBox  # Around the positive values, in the map
+    box: IntBox  # Pixels of the enlarged map that may be positive
     size: Size  # Size of the whole map
-    # Sizes (H, W) to which the map is enlarged in turn, and how much of each is used (SAM's square
-    # input is padded below and to the right). The last one is the plane, or a part of it.
-    stages: tuple[tuple[Size, Size], ...]
-    corner: Size = (0, 0)  # of that part in the plane
-
-    @property
-    def empty(self) -> bool:
-        """Whether the mask has no pixel."""
-        return self.values.size == 0
+    stages: Stages
+    corner: Size = (0, 0)  # of the enlarged map in the plane
 
     def region(self, name: int) -> Region | None:
         """Return the mask at the plane's full resolution; None if it has no pixel there."""
-        if self.empty:
+        y0, x0, y1, x1 = self.box
+        if not self.values.size or x0 >= x1:
             return None
-        box, size = self.box, self.size
-        for target, counts in self.stages:
-            box = _reach(box, size, target, counts)
-            size = counts
-        y0, x0, y1, x1 = box
-        if y0 >= y1 or x0 >= x1:
-            return None
+        (y, x), (height, width) = self.origin, self.values.shape
+        down, across = _enlarging(self.size, self.stages)
+        wide = (across[x0:x1, x : x + width] @ self.values.T).T
+        down = down[y0:y1, y : y + height]
         mask = np.empty((y1 - y0, x1 - x0), dtype=bool)
         strip = max(1, _STRIP // (x1 - x0))
-        for top in range(y0, y1, strip):
-            bottom = min(top + strip, y1)
-            mask[top - y0 : bottom - y0] = self._enlarged((top, x0, bottom, x1)) > 0
+        for top in range(0, len(mask), strip):
+            mask[top : top + strip] = down[top : top + strip] @ wide > 0
         return Region.from_mask(name, mask, (y0 + self.corner[0], x0 + self.corner[1]))
 
-    def _enlarged(self, box: IntBox) -> Array:
-        """Return the logits of a box of the plane, through all stages."""
-        boxes = [box]
-        sizes = [self.size, *(counts for _, counts in self.stages)]
-        for (target, _), source in zip(self.stages[::-1], sizes[-2::-1], strict=True):
-            boxes.append(_needed(boxes[-1], source, target))
-        values, origin, size = self.values, self.origin, self.size
-        for (target, counts), wanted in zip(self.stages, boxes[-2::-1], strict=True):
-            values = enlarge(values, origin, size, target, wanted)
-            origin, size = (wanted[0], wanted[1]), counts
-        return values
 
-
-def crop_map(score: float, logits: Array, stages: Sequence[tuple[Size, Size]]) -> Candidate:
+def crop_map(score: float, logits: Array, stages: Stages) -> Candidate:
     """Crop a map (h, w) to the part that its mask needs."""
-    rows = np.flatnonzero((logits > 0).any(1))
-    columns = np.flatnonzero((logits > 0).any(0))
-    box = (0, 0, 0, 0)
-    if len(rows):
-        box = (int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1)
-    y, x = max(box[0] - _MARGIN, 0), max(box[1] - _MARGIN, 0)
-    part = logits[y : box[2] + _MARGIN, x : box[3] + _MARGIN] if len(rows) else logits[:0, :0]
+    size = (int(logits.shape[0]), int(logits.shape[1]))
+    ends = []
+    for axis, matrix in enumerate(_enlarging(size, stages)):
+        positive = np.flatnonzero((logits > 0).any(1 - axis))
+        span = slice(positive[0], positive[-1] + 1) if len(positive) else slice(0, 0)
+        reached = np.flatnonzero(np.diff(matrix[:, span].indptr))
+        start, stop = (int(reached[0]), int(reached[-1]) + 1) if len(reached) else (0, 0)
+        needed = matrix[start:stop].indices
+        ends.append((start, stop, int(needed.min(initial=size[axis])), int(needed.max(initial=-1))))
+    (y0, y1, top, bottom), (x0, x1, left, right) = ends
     return Candidate(
         score=score,
-        values=part.copy(),
-        origin=(y, x),
-        box=box,
-        size=(int(logits.shape[0]), int(logits.shape[1])),
-        stages=tuple(stages),
+        values=logits[top : bottom + 1, left : right + 1].copy(),
+        origin=(top, left),
+        box=(y0, x0, y1, x1),
+        size=size,
+        stages=stages,
     )
 
 
-def enlarge(values: Array, origin: Size, size: Size, target: Size, box: IntBox) -> Array:
-    """Enlarge a map bilinearly inside a box, as torch does with ``align_corners=False``.
+@lru_cache(maxsize=8)
+def _enlarging(size: Size, stages: Stages) -> list[Any]:
+    """Return the sparse matrices (pixels, map pixels) that enlarge a map along y and x.
 
-    Shapes: returns (y1 - y0, x1 - x0), float32.
+    Each stage is bilinear, as torch's with ``align_corners=False``.
     """
-    y0, x0, y1, x1 = box
-    low, high, share = _sources(y0, y1, size[0], target[0])
-    last = values.shape[0] - 1
-    top = np.clip(low - origin[0], 0, last)
-    below = np.clip(high - origin[0], 0, last)
-    part = values.astype(np.float32, copy=False)
-    rows = part[top] * (1 - share)[:, None] + part[below] * share[:, None]
-    low, high, share = _sources(x0, x1, size[1], target[1])
-    last = values.shape[1] - 1
-    left = np.clip(low - origin[1], 0, last)
-    right = np.clip(high - origin[1], 0, last)
-    return np.asarray(rows[:, left] * (1 - share) + rows[:, right] * share)
+    from scipy import sparse
 
-
-def _sources(start: int, stop: int, size: int, target: int) -> tuple[Array, Array, Array]:
-    """Return the two source pixels of each target pixel, and the weight of the second one."""
-    positions = np.maximum((np.arange(start, stop) + 0.5) * (size / target) - 0.5, 0)
-    low = np.minimum(np.floor(positions).astype(np.intp), size - 1)
-    share = (positions - low).astype(np.float32)
-    return low, np.minimum(low + 1, size - 1), share
-
-
-def _needed(box: IntBox, size: Size, target: Size) -> IntBox:
-    """Return the box of source pixels that a box of the target depends on."""
-    top = _sources(box[0], box[0] + 1, size[0], target[0])[0][0]
-    left = _sources(box[1], box[1] + 1, size[1], target[1])[0][0]
-    bottom = _sources(box[2] - 1, box[2], size[0], target[0])[1][0]
-    right = _sources(box[3] - 1, box[3], size[1], target[1])[1][0]
-    return int(top), int(left), int(bottom) + 1, int(right) + 1
-
-
-def _reach(box: IntBox, size: Size, target: Size, counts: Size) -> IntBox:
-    """Return a box that contains all target pixels that depend on a box of the source."""
-    edges = []
-    for first, stop, have, want, limit in zip(box[:2], box[2:], size, target, counts, strict=True):
-        factor = want / have
-        low = math.floor((first - 0.5) * factor - 0.5)
-        high = math.ceil((stop + 0.5) * factor - 0.5) + 1
-        edges.append((min(max(low, 0), limit), min(max(high, 0), limit)))
-    return edges[0][0], edges[1][0], edges[0][1], edges[1][1]
+    matrices = []
+    for axis, count in enumerate(size):
+        whole = sparse.eye_array(count, dtype=np.float32, format="csr")
+        for targets, used in stages:
+            have, rows = whole.shape[0], np.arange(used[axis])
+            places = np.clip((rows + 0.5) * (have / targets[axis]) - 0.5, 0, have - 1)
+            low = places.astype(np.intp)
+            high, share = np.minimum(low + 1, have - 1), (places - low).astype(np.float32)
+            pairs = np.r_[rows, rows], np.r_[low, high]
+            step = sparse.csr_array((np.r_[1 - share, share], pairs), (len(rows), have))
+            whole = step @ whole
+        whole.eliminate_zeros()
+        matrices.append(whole)
+    return matrices

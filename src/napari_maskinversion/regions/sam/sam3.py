@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import torch
 
 from ...base import progress_words as words_of_progress
-from ...base.errors import ConfigError, ModelError
+from ...base.errors import ConfigError
 from ...base.progress import tell
 from ...engine.compute.compute_lock import computing
-from ...engine.compute.devices import choose_device
 from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import PlaneSource
-from .folders import SAM3, check_folder, folder_of
 from .prompts import AutomaticConfig
 from .resizing import crop_map, resize_for_sam
-from .sam2 import filled, normalised, telling_blocks
-from .segmenter import Segmented, Segmenter, SegmentProgress, each_once, load_segmenter
+from .sam2 import normalised, telling_blocks
+from .segmenter import Segmented, SegmentProgress, each_once
 
 _HALF: Final = (0.5, 0.5, 0.5)  # mean and deviation of its pixels
 _LENGTH: Final = 32  # tokens of its text
@@ -30,41 +27,29 @@ _SCORE: Final = 0.3  # as transformers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Concepts:
-    """SAM 3 with its tokenizer."""
+    """SAM 3 with its tokenizer; asked for words, it proposes regions as a `Segmenter` does."""
 
     model: Any
     tokenizer: Any
     name: str
+    words: Sequence[str] = ()  # that it was asked
 
-    def asked(self, words: Sequence[str] | None) -> Asked:
+    def asked(self, words: Sequence[str] | None) -> Concepts:
         """Return what proposes regions that are what the words say."""
         if words is None:
             raise ConfigError("SAM 3 takes words, not an example; choose SAM 1 or SAM 2, or none.")
-        return Asked(self, words)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """SAM 3 with words, in the place of a `Segmenter` that proposes regions."""
-
-    concepts: Concepts
-    words: Sequence[str]
-
-    @property
-    def name(self) -> str:
-        """Name of the checkpoint."""
-        return self.concepts.name
+        return replace(self, words=words)
 
     @property
     def device(self) -> torch.device:
         """Device of the model."""
-        device: torch.device = self.concepts.model.device
+        device: torch.device = self.model.device
         return device
 
     @property
     def side(self) -> int:
         """Pixels along a side of the model's input."""
-        return int(self.concepts.model.config.image_size)
+        return int(self.model.config.image_size)
 
     @computing()
     def segment_everything(self, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
@@ -73,30 +58,28 @@ class Asked:
         return [one for words in self.words for one in self._found(words, source, config)]
 
     def _found(self, words: str, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
-        model = self.concepts.model
-        tokens = self.concepts.tokenizer(
+        tokens = self.tokenizer(
             words,
             padding="max_length",
             max_length=_LENGTH,
             truncation=True,
             return_tensors="pt",
-        ).to(model.device)
-        with forward_only(model.device):
-            text = model.get_text_features(**tokens, return_dict=True)
+        ).to(self.device)
+        with forward_only(self.device):
+            text = self.model.get_text_features(**tokens, return_dict=True)
         look = partial(self._look, words, text, tokens["attention_mask"])
         return each_once(source, self.side, look, whole=config.whole)
 
     def _look(self, words: str, text: Any, mask: Any, source: PlaneSource) -> list[Segmented]:
-        model = self.concepts.model
         view = resize_for_sam(source, self.side, square=True)
-        pixels = torch.from_numpy(view.pixels.copy()).to(model.device)
+        pixels = torch.from_numpy(view.pixels.copy()).to(self.device)
 
         def on_block(number: int, count: int) -> None:
             tell(SegmentProgress(words_of_progress.encoding(number + 1, count), number / count))
 
-        blocks = model.vision_encoder.backbone.layers
-        with telling_blocks(blocks, on_block), forward_only(model.device):
-            answer = model(
+        blocks = self.model.vision_encoder.backbone.layers
+        with telling_blocks(blocks, on_block), forward_only(self.device):
+            answer = self.model(
                 pixel_values=normalised(pixels.permute(2, 0, 1)[None].float(), _HALF, _HALF),
                 text_embeds=text,
                 attention_mask=mask,
@@ -105,23 +88,7 @@ class Asked:
         regions = []
         for row in torch.nonzero(scores > _SCORE).flatten().tolist():
             logits = answer.pred_masks[0, row].float().cpu().numpy()
-            candidate = crop_map(float(scores[row]), logits, [(view.plane, view.plane)])
+            candidate = crop_map(float(scores[row]), logits, ((view.plane, view.plane),))
             one = Segmented(id=0, text=words, candidates=(candidate,), shape=view.plane)
             regions.append(one)
         return regions
-
-
-def load_proposer(path: str | Path, device: str = "auto") -> Segmenter | Concepts:
-    """Load whatever SAM there is at a path, to propose regions with it."""
-    folder = folder_of(Path(path))
-    if folder is None or check_folder(folder) != SAM3:
-        return load_segmenter(path, device)
-    from transformers import CLIPTokenizerFast, Sam3Model
-
-    try:
-        tokenizer = CLIPTokenizerFast.from_pretrained(folder, local_files_only=True)
-    except (OSError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"{folder} has a tokenizer that cannot be read; download the folder again."
-        ) from error
-    return Concepts(filled(Sam3Model, folder, choose_device(device)), tokenizer, folder.name)

@@ -1,44 +1,41 @@
 """Segmentation with SAM: the image is encoded once, then prompted with boxes and points.
 
-Everything in an image is found by segment-anything's own generator: a grid of points, filtered.
+Everything in an image is found as by segment-anything's generator: a grid of points, filtered.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from ...base import progress_words as words
 from ...base.errors import ConfigError
 from ...base.progress import tell, telling
 from ...base.regions import Region
 from ...engine.compute.compute_lock import computing
-from ...engine.compute.devices import choose_device
-from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import Box, PlaneSource
 from ..cleanup import CleanUp, clean_region
-from .folders import folder_of, name_of
-from .loading import load_sam
-from .network import Network, Sam1, enlarged
 from .parts import all_parts, around, distinct, is_cut, part_of, within
 from .prompts import AutomaticConfig, FloatBox, Point, Prompt, is_inside
-from .resizing import Candidate, SamInput, Size, crop_map, fitted, resize_for_sam
+from .resizing import Candidate, SamInput, Size, Stages, crop_map, fitted, resize_for_sam
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from segment_anything import SamAutomaticMaskGenerator
-    from segment_anything.utils.amg import MaskData, batch_iterator, rle_to_mask
+    from segment_anything.utils.amg import build_point_grid, calculate_stability_score
     from torchvision.ops import nms
 
+OnBlock = Callable[[int, int], object]
+Points = tuple[Tensor, Tensor]
 _CACHED: Final = 8  # embeddings of 4 MB
 _BATCH: Final = 32
 # Share of the work that is encoding an image, for the progress: with prompts, and with a grid.
@@ -100,28 +97,38 @@ class _Query(NamedTuple):
     positive: int
 
 
-class Segmenter:
-    """A SAM model, with a cache of image embeddings."""
+class Segmenter(ABC):
+    """A SAM model, with a cache of image embeddings; subclasses are the SAMs."""
 
     words: Sequence[str] = ()  # that it was asked
+    # Whether the image is stretched to a square, instead of padded below and to the right
+    square: ClassVar[bool]
 
-    def __init__(self, network: Network, name: str) -> None:
-        self.network = network
+    def __init__(self, name: str, side: int, device: torch.device) -> None:
         self.name = name
+        self.side = side  # Pixels along the longer side of the model's input
+        self.device = device
         self._embeddings: OrderedDict[str, Any] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"<Segmenter {self.name} on {self.device}>"
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the model."""
-        return self.network.device
+    @abstractmethod
+    def encode(self, pixels: Tensor, on_block: OnBlock) -> Any:
+        """Encode an image (1, 3, h, w) of 0..255; ``on_block(number, count)`` before each block."""
 
-    @property
-    def side(self) -> int:
-        """Pixels along the longer side of the model's input."""
-        return self.network.side
+    @abstractmethod
+    def decode(
+        self, features: Any, points: Points | None, boxes: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return four maps (B, 4, h, w) of logits and their scores, the unambiguous mask first.
+
+        Points are (B, n, 2) as (x, y) and their labels (B, n); boxes are (B, 4).
+        """
+
+    @abstractmethod
+    def stages(self, view: SamInput, target: Size) -> Stages:
+        """Return how maps are enlarged to the image's pixels; see `Stages`."""
 
     def asked(self, words: Sequence[str] | None) -> Segmenter:
         """Return what proposes regions: it does not depend on words."""
@@ -177,7 +184,7 @@ class Segmenter:
         ``share`` is the encoder's part of the whole work.
         """
         tell(SegmentProgress(words.READING_IMAGE, 0.0))
-        view = resize_for_sam(source, self.side, square=self.network.square)
+        view = resize_for_sam(source, self.side, square=self.square)
         if view.key in self._embeddings:
             self._embeddings.move_to_end(view.key)
             return view, self._embeddings[view.key]
@@ -186,7 +193,7 @@ class Segmenter:
         def on_block(number: int, count: int) -> None:
             tell(SegmentProgress(words.encoding(number + 1, count), share * number / count))
 
-        features = self.network.encode(pixels.permute(2, 0, 1)[None].float(), on_block)
+        features = self.encode(pixels.permute(2, 0, 1)[None].float(), on_block)
         self._embeddings[view.key] = features
         while len(self._embeddings) > _CACHED:
             self._embeddings.popitem(last=False)
@@ -211,7 +218,7 @@ class Segmenter:
                 for y0, x0, y1, x1 in (query.box for query in batch if query.box is not None)
             ]
             boxes = torch.tensor(corners, dtype=torch.float32, device=self.device)
-        maps, scores = self.network.decode(features, points, boxes)
+        maps, scores = self.decode(features, points, boxes)
         # The first mask is for unambiguous prompts, so not for a single point.
         ambiguous = batch[0].box is None and len(batch[0].points) == 1
         first = 1 if ambiguous and maps.shape[1] > 1 else 0
@@ -223,7 +230,7 @@ class Segmenter:
         # The object is the union of its parts.
         maps = torch.stack([maps for maps, _ in parts]).amax(0)
         scores = torch.stack([scores for _, scores in parts]).mean(0)
-        stages = self.network.stages(view, view.plane)
+        stages = self.stages(view, view.plane)
         order = torch.argsort(scores, descending=True, stable=True).tolist()
         candidates = tuple(crop_map(float(scores[i]), maps[i].numpy(), stages) for i in order)
         return Segmented(id=prompt.id, text=prompt.text, candidates=candidates, shape=view.plane)
@@ -242,36 +249,50 @@ class Segmenter:
         view, features = self._encode(source, _ENCODING_OF_GRID)
         # Never finer than SAM's input: 48 maps of a large plane would not fit into memory.
         frame = view.plane if max(view.plane) <= self.side else fitted(view.plane, self.side)
-        generator = SamAutomaticMaskGenerator(
-            _Model(_Encoder(self.side)),
-            points_per_side=config.points_per_side,
-            pred_iou_thresh=config.score,
-            stability_score_thresh=config.stability,
-            box_nms_thresh=config.overlap,
-        )
-        generator.predictor = _Predictor(self.network, view, features, frame)
-        whole = [0, 0, frame[1], frame[0]]
-        points = generator.point_grids[0] * np.array(frame[::-1])
-        data = MaskData()
-        for number, (batch,) in enumerate(batch_iterator(config.batch, points)):
-            done = number * config.batch
-            share = _ENCODING_OF_GRID + (1 - _ENCODING_OF_GRID) * done / len(points)
-            tell(SegmentProgress(words.counted("Point", done, len(points)), share))
-            with forward_only():
-                data.cat(generator._process_batch(batch, frame, whole, frame))
-        data.filter(nms(data["boxes"].float(), data["iou_preds"], config.overlap))
+        grid = build_point_grid(config.points_per_side) * view.size[::-1]
+        seen: list[tuple[Region, float]] = []
+        for start in range(0, len(grid), config.batch):
+            share = _ENCODING_OF_GRID + (1 - _ENCODING_OF_GRID) * start / len(grid)
+            tell(SegmentProgress(words.counted("Point", start, len(grid)), share))
+            points = torch.tensor(grid[start : start + config.batch, None], dtype=torch.float32)
+            labels = torch.ones(points.shape[:2], dtype=torch.int32)
+            pair = (points.to(self.device), labels.to(self.device))
+            maps, scores = self.decode(features, pair, None)
+            # The first of four masks is for unambiguous prompts.
+            seen += _sure(maps[:, 1:], scores[:, 1:], self.stages(view, frame), config)
+        # As segment-anything compares boxes: up to their last pixels.
+        boxes = [(x0, y0, x1 - 1.0, y1 - 1.0) for y0, x0, y1, x1 in (one.bbox for one, _ in seen)]
+        sure = torch.tensor([score for _, score in seen])
+        kept = nms(torch.tensor(boxes).reshape(-1, 4), sure, config.overlap)
         ratio = view.plane[0] * view.plane[1] / (frame[0] * frame[1])
         segmented = []
-        for rle, score in zip(data["rles"], data["iou_preds"].tolist(), strict=True):
-            mask = rle_to_mask(rle)
-            area = int(mask.sum())
-            if area and area * ratio >= config.min_area:
+        for region, score in (seen[place] for place in kept.tolist()):
+            if region.area * ratio >= config.min_area:
                 # The enlarged outline is half way between inside and outside.
-                logits = np.where(mask, 1, -1).astype(np.float32)
-                candidate = crop_map(score, logits, [(view.plane, view.plane)])
+                y0, x0, y1, x1 = region.bbox
+                logits = np.full(frame, -1, np.float32)
+                logits[y0:y1, x0:x1][region.mask] = 1
+                candidate = crop_map(score, logits, ((view.plane, view.plane),))
                 one = Segmented(id=0, text="", candidates=(candidate,), shape=view.plane)
                 segmented.append(one)
         return segmented
+
+
+def _sure(
+    maps: Tensor, scores: Tensor, stages: Stages, config: AutomaticConfig
+) -> Iterable[tuple[Region, float]]:
+    """Yield the masks of maps (B, n, h, w) with sure scores and outlines, enlarged by stages."""
+    for size, used in stages:
+        maps = interpolate(maps, size, mode="bilinear", align_corners=False)
+        maps = maps[..., : used[0], : used[1]]
+    known = scores > config.score if config.score else torch.ones_like(scores, dtype=torch.bool)
+    maps, scores = maps[known], scores[known]
+    stable = ~(calculate_stability_score(maps, 0.0, 1.0) < config.stability)
+    masks = (maps[stable] > 0).cpu().numpy()
+    for mask, score in zip(masks, scores[stable].tolist(), strict=True):
+        region = Region.from_mask(0, mask)
+        if region is not None:
+            yield region, score
 
 
 def each_once(
@@ -308,48 +329,6 @@ class _Rising:
     def news(self, before: float, share: float, news: SegmentProgress) -> SegmentProgress:
         self.reached = max(self.reached, before + share * news.fraction)
         return replace(news, fraction=self.reached)
-
-
-class _Encoder(NamedTuple):
-    img_size: int
-
-
-class _Model(NamedTuple):
-    """What segment-anything's generator reads of a model."""
-
-    image_encoder: _Encoder
-    mask_threshold: float = 0.0
-
-
-class _Predictor:
-    """Any SAM in the place of segment-anything's predictor, on an image that is encoded."""
-
-    def __init__(self, network: Network, view: SamInput, features: Any, frame: Size) -> None:
-        self.device, self.model, self.transform = network.device, _Model(_Encoder(0)), self
-        self._network, self._features = network, features
-        self._scale = np.array(view.size[::-1]) / frame[::-1]
-        self._stages = network.stages(view, frame)
-
-    def apply_coords(self, coords: Any, original_size: tuple[int, ...]) -> Any:
-        """Return points (n, 2) in pixels of the input, in a type that every device supports."""
-        return (coords * self._scale).astype(np.float32)
-
-    def predict_torch(
-        self, coords: Tensor, labels: Tensor, **_: Any
-    ) -> tuple[Tensor, Tensor, None]:
-        """Return the logits of the three masks of each point, and their scores."""
-        maps, scores = self._network.decode(self._features, (coords, labels), None)
-        return enlarged(maps[:, 1:], self._stages), scores[:, 1:], None
-
-
-def load_segmenter(path: str | Path, device: str = "auto") -> Segmenter:
-    """Load a SAM checkpoint: a file of SAM 1, or of SAM 2 with its folder."""
-    folder, place = folder_of(Path(path)), choose_device(device)
-    if folder is None:
-        return Segmenter(Sam1(load_sam(path, place)), name_of(Path(path)))
-    from .sam2 import load_sam2
-
-    return Segmenter(load_sam2(folder, place), name_of(folder))
 
 
 def _queries(place: int, prompt: Prompt) -> Iterable[_Query]:
