@@ -375,7 +375,7 @@ class MaskInversionWidget(Topic, QWidget):
 
     def _choose_export(self) -> None:
         self.reveal("results")
-        _open_menu(self.exports.part.export)
+        _open_menu(self.exports.export)
 
     def _choose_export_all(self) -> None:
         self.reveal("images")

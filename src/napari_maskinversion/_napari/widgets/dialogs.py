@@ -28,14 +28,14 @@ class ToolDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
-        for button in buttons.buttons():
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        self.buttons.rejected.connect(self.reject)
+        for button in self.buttons.buttons():
             button.setIcon(QIcon())  # black on any theme
         layout = QVBoxLayout(self)
         self._area = scrolled(content) if scrolls else None
         layout.addWidget(self._area or content, 1)
-        layout.addWidget(buttons)
+        layout.addWidget(self.buttons)
         content.installEventFilter(self)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
