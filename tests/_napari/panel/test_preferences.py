@@ -77,7 +77,7 @@ def test_what_is_chosen_takes_effect_at_once_and_is_kept(ran, pages, qtbot, monk
 
 
 def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow, messages):
-    widget.store._key = ("demo", "cpu")
+    widget.store.kept.get(("demo", "cpu"), object)
     widget.start()
     qtbot.waitUntil(lambda: bool(slow.reached))
     qtbot.mouseClick(pages.unload, LEFT)

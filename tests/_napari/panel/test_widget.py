@@ -195,7 +195,7 @@ def test_a_closed_dock_frees_the_models_and_gives_back_its_results(
 
     models = [Weights(), Weights()]
     gone = [weakref.ref(one) for one in models]
-    widget.store._model, widget.segment.store._loaded = models
+    widget.store.kept.loaded, widget.segment.store.loaded = models
     models.clear()
     slow.free = True
     run_to_end(widget)

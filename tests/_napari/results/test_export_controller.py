@@ -46,7 +46,7 @@ def entries(menu):
 def test_every_format_is_in_the_menu_and_asks_before_it_replaces(
     qtbot, ran, tmp_path, monkeypatch, scene, messages
 ):
-    actions = entries(ran.exports.part.export.menu())
+    actions = entries(ran.exports.export.menu())
     for entry in FORMATS.values():
         assert any(text.startswith(entry.title.split(" (")[0]) for text in actions), entry.title
     (tmp_path / "coco.json").write_text("mine")
@@ -83,7 +83,7 @@ def test_formats_of_maps_are_saved_and_without_their_packages_refused(
     assert layer["region"].tolist() == ran.results.results.ids
     monkeypatch.setattr("napari_maskinversion.results.export.bundle.find_spec", lambda _: None)
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, **__: pytest.fail("asked"))
-    actions = entries(ran.exports.part.export.menu())
+    actions = entries(ran.exports.export.menu())
     actions["GeoPackage, for QGIS (.gpkg)..."].trigger()
     assert 'install the extra: pip install "napari-maskinversion[spatial]"' in messages[-1]
 
@@ -183,7 +183,7 @@ def test_results_of_another_image_are_said_or_refused(qtbot, ran, tmp_path, scen
 def test_suggestions_join_the_columns_of_the_layer(ran, messages):
     layer = ran._viewer.layers["cells"]
     layer.features = pd.DataFrame({"index": [0, 1, 2], "suggestion": ["", "mine", "mine too"]})
-    actions = entries(ran.exports.part.export.menu())
+    actions = entries(ran.exports.export.menu())
     for _ in range(2):  # a second time the columns are the same
         actions["Into the regions' layer"].trigger()
     features = layer.features.set_index("index")

@@ -70,4 +70,4 @@ def settled(qtbot, widget):
 def kept(qtbot, widget):
     """Wait until what is known of earlier images is read, used, and written."""
     learning = widget.review.learning
-    qtbot.waitUntil(lambda: not (learning.keeping.busy or learning.busy))
+    qtbot.waitUntil(lambda: not (learning.known.busy or learning.busy))

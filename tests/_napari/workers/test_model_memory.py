@@ -36,8 +36,7 @@ class Gpu:
         self.free = self.free or (self.model is not None and self.model() is None)
 
     def load(self, store):
-        model = Model()
-        store._model, store._key, self.model = model, ("own", "cuda:0"), weakref.ref(model)
+        self.model = weakref.ref(store.kept.get(("own", "cuda:0"), Model))
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ class Work:
         self.begun, self.go = threading.Event(), threading.Event()
 
     def on(self, store):
-        model = store._model
+        model = store.kept.loaded
 
         def task():
             self.begun.set()

@@ -16,7 +16,7 @@ from ...base.identity import Position, place_text
 from ...base.wording import counted
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.label_layers import label_type
-from ..layers.layers import EDITS, MOVES, count_regions, is_ours, is_regions, is_shapes, levels_of
+from ..layers.layers import EDITS, MOVES, count_regions, is_image, is_regions, is_shapes, levels_of
 from ..layers.placing import REGIONS_OPACITY, place_of
 from ..session import Session, Topic
 from ..widgets.layer_list import LayerEvents, LayerListWatch, layer_of
@@ -38,7 +38,7 @@ class InputWidget(Topic, QWidget):
         super().__init__()
         self._viewer, self._session = viewer, session
         self._undone = 0  # strokes in the regions layer
-        self.image = LayerCombo(viewer, _is_image, "none open")
+        self.image = LayerCombo(viewer, is_image, "none open")
         self.regions = LayerCombo(viewer, is_regions, "none yet")
         for combo in (self.image, self.regions):
             combo.setMinimumContentsLength(4)
@@ -208,12 +208,6 @@ class InputWidget(Topic, QWidget):
 def _undone(layer: Any) -> int:
     """Return how many strokes were undone, of which napari tells as of any redrawing."""
     return len(getattr(layer, "_redo_history", ()))
-
-
-def _is_image(layer: Any) -> bool:
-    from napari.layers import Image
-
-    return isinstance(layer, Image) and not is_ours(layer)
 
 
 def is_channel(image: Any, images: Sequence[Any]) -> bool:

@@ -265,22 +265,14 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
     index = list(target.cut.index)
     for axis in axes.values():
         shape[axis], index[axis] = target.shape[axis], 0
-
-    def key(item: Annotation) -> tuple[Any, ...]:
-        y0, x0, y1, x1 = item.region.bbox
-        places: list[Any] = [0] * len(shape)
+    for item in annotations.items:
         for name, at in item.position:
-            axis = axes[name]
-            if not 0 <= at < shape[axis]:
+            if not 0 <= at < shape[axes[name]]:
                 raise InputError(
-                    f"{path} has region {item.region.id} on plane {at}, and '{target.layer.name}' "
-                    f"has {shape[axis]} planes along {target.axes[axis]}."
+                    f"{path} has region {item.region.id} on plane {at}, and {quoted} has "
+                    f"{shape[axes[name]]} planes along {name}."
                 )
-            places[axis] = at
-        places[rows], places[columns] = slice(y0, y1), slice(x0, x1)
-        return tuple(places)
-
-    layer = layer_of(annotations, tuple(shape), key, path.stem)
+    layer = layer_of(annotations, tuple(shape), axes, target.cut.axes, path.stem)
     message = f"{counted(len(annotations.items), 'region')} of {path.name}."
     if COVERED in layer[1]["metadata"]:
         message += " Some overlap: the smaller ones lie on top, and each is used whole."

@@ -19,15 +19,12 @@ from ..widgets.controls import number_box
 from ..widgets.form import SettingsForm
 from ..widgets.sections import check_box, combo_box, form, stack, text_field
 
-_PLANES: Final[tuple[tuple[str, Planes], ...]] = (
-    ("the plane shown", "shown"),
-    ("all, each label where largest", "largest"),
-    ("all, plane by plane", "each"),
-)
-_CHANNELS: Final[tuple[tuple[str, Channels], ...]] = (
-    ("this layer", "layer"),
-    ("as displayed", "displayed"),
-)
+_PLANES: Final[dict[str, Planes]] = {
+    "the plane shown": "shown",
+    "all, each label where largest": "largest",
+    "all, plane by plane": "each",
+}
+_CHANNELS: Final[dict[str, Channels]] = {"this layer": "layer", "as displayed": "displayed"}
 
 
 class ScopeWidget(QWidget):
@@ -57,12 +54,12 @@ class ScopeWidget(QWidget):
         self.live = check_box("Show heatmaps while they form", tip)
         self.shown = (self.outline, self.live)  # for the page of the display
         self.channels = combo_box(
-            [text for text, _ in _CHANNELS],
+            _CHANNELS,
             tip="This layer: the image alone, grey if it has one channel. As displayed: all "
             "visible image layers with their colours, as on the canvas.",
         )
         self.planes = combo_box(
-            [text for text, _ in _PLANES],
+            _PLANES,
             tip="All planes: only for a Labels layer with more than two dimensions",
         )
         self.use = combo_box(
@@ -119,7 +116,7 @@ class ScopeWidget(QWidget):
             self.use.setCurrentIndex(int(scope.limited))
             self.ids.setText(scope.ids)
             self.merge.setChecked(scope.merge)
-            self.planes.setCurrentIndex([name for _, name in _PLANES].index(scope.planes))
+            self.planes.setCurrentIndex(self.planes.findData(scope.planes))
             self.choose_channels(scope.channels)
         self._show_state()
 
@@ -135,8 +132,7 @@ class ScopeWidget(QWidget):
 
     def choose_channels(self, name: str) -> None:
         """Choose which pixels are used, by the name in `Scope`; by default the layer's."""
-        names = [channels for _, channels in _CHANNELS]
-        self.channels.setCurrentIndex(names.index(name) if name in names else 0)
+        self.channels.setCurrentIndex(max(self.channels.findData(name), 0))
 
     def _tell(self) -> None:
         mode = list(MODES)[self.windows.currentIndex()]
@@ -146,8 +142,8 @@ class ScopeWidget(QWidget):
 
     def _scope(self) -> Scope:
         return Scope(
-            planes=_PLANES[self.planes.currentIndex()][1],
-            channels=_CHANNELS[self.channels.currentIndex()][1],
+            planes=self.planes.currentData(),
+            channels=self.channels.currentData(),
             limited=self.use.currentIndex() == 1,
             ids=self.ids.text(),
             merge=self.merge.isChecked(),

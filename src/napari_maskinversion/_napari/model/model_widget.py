@@ -181,17 +181,14 @@ class ModelWidget(Topic, QWidget):
         """List the models, each with a badge for the state of its weights."""
         chosen = self.spec.name if self._specs else None
         self._specs = [*list_models(), *([] if self._own is None else [self._own[0]])]
-        self.model.blockSignals(True)
-        self.model.clear()
-        for spec in self._specs:
-            field = "" if spec.domain == "general" else f", {spec.domain}"
-            self.model.addItem(f"{short_name(spec.name)}{field}  [{badge(spec)}]")
-            self.model.setItemData(self.model.count() - 1, spec.title, Qt.ItemDataRole.ToolTipRole)
-        self.model.blockSignals(False)
-        if chosen:
-            with QSignalBlocker(self.model):
-                names = [spec.name for spec in self._specs]
-                self.model.setCurrentIndex(names.index(chosen) if chosen in names else 0)
+        names = [spec.name for spec in self._specs]
+        with QSignalBlocker(self.model):
+            self.model.clear()
+            for place, spec in enumerate(self._specs):
+                field = "" if spec.domain == "general" else f", {spec.domain}"
+                self.model.addItem(f"{short_name(spec.name)}{field}  [{badge(spec)}]")
+                self.model.setItemData(place, spec.title, Qt.ItemDataRole.ToolTipRole)
+            self.model.setCurrentIndex(names.index(chosen) if chosen in names else 0)
         self._describe()
 
     def fill_devices(self) -> None:

@@ -101,8 +101,7 @@ class PanelController(Topic, QObject):
         if self.keys is None:
             self.keys = KeysDialog(self._panel)
             self.keys.check.clicked.connect(lambda _=False: self.show_doctor())
-        self.keys.show()
-        self.keys.raise_()
+        self.keys.bring()
 
     def show_doctor(self) -> None:
         """Check the installation, and show what is wrong."""

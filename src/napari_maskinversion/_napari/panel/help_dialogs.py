@@ -8,13 +8,11 @@ from qtpy.QtCore import Qt, QUrl
 from qtpy.QtGui import QDesktopServices, QFontDatabase
 from qtpy.QtWidgets import (
     QApplication,
-    QDialog,
     QDialogButtonBox,
     QHeaderView,
     QPlainTextEdit,
     QTreeWidget,
     QTreeWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -30,12 +28,10 @@ WAIT: Final = (
 )
 
 
-class KeysDialog(QDialog):
+class KeysDialog(ToolDialog):
     """Every key of `keys.KEYS`, by place, and the ways to more help. Non-modal."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Keys of MaskInversion")
+    def __init__(self, parent: QWidget) -> None:
         self.list = QTreeWidget()
         self.list.setAccessibleName("Keys and what they do")
         self.list.setToolTip("Keys and what they do, by where they work")
@@ -59,16 +55,12 @@ class KeysDialog(QDialog):
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
         header.setStretchLastSection(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        super().__init__("Keys of MaskInversion", self.list, parent, scrolls=False)
         docs = button("Documentation...", DOCS, lambda: QDesktopServices.openUrl(QUrl(DOCS)))
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         tip = "See what is installed and what is wrong; you can copy it for a report"
         self.check = button("Check this installation...", tip, name="Check this installation")
         for one in (docs, self.check):
-            buttons.addButton(one, QDialogButtonBox.ButtonRole.ActionRole)
-        buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.list, 1)
-        layout.addWidget(buttons)
+            self.buttons.addButton(one, QDialogButtonBox.ButtonRole.ActionRole)
         self.resize(520, 560)
 
 

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
-from weakref import ref
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
-from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
+from qtpy.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from qtpy.QtGui import QShortcut
-from qtpy.QtWidgets import QMainWindow, QPushButton, QWidget
+from qtpy.QtWidgets import QPushButton, QWidget
 
 from ..explore.captions import CaptionsSection
 from ..explore.compare import CompareSection
@@ -41,9 +39,10 @@ from ..run.run_controller import RunController
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of
 from ..sam.segment_controller import SegmentController
-from ..session import NOTHING, Topic, session_of
+from ..session import Topic, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
+from ..widgets.dialogs import WindowClosing
 from ..widgets.focus_ring import FocusRing
 from ..widgets.keys import PANEL, pressed, shortcut
 from ..widgets.sections import stack
@@ -55,6 +54,7 @@ from ..workers.worker import when_idle
 from .controller import PanelController
 from .file_drops import FileDrops
 from .foot import ACTIONS, Foot
+from .header import colors_of
 from .topics import TABS, Tabs
 
 # What is bound to the session, in the order in which it follows changes.
@@ -336,9 +336,9 @@ class MaskInversionWidget(Topic, QWidget):
             "review": self._begin_review,
             "accept": partial(self.review.act, "accept"),
             "undecided": partial(self.review.act, "undecided"),
-            "export": self._choose_export,
+            "export": partial(self._choose_from, "results", self.exports.export),
             "next image": self.images.next_open,
-            "export all": self._choose_export_all,
+            "export all": partial(self._choose_from, "images", self.images.part.export),
             "add images": self.images.add_new,
             "save regions": self.images.keeper.flush,
             "settings": self.controller.settings.bring,
@@ -373,13 +373,9 @@ class MaskInversionWidget(Topic, QWidget):
         if not self.review.part.switch.isChecked():
             self.review.part.switch.click()
 
-    def _choose_export(self) -> None:
-        self.reveal("results")
-        _open_menu(self.exports.part.export)
-
-    def _choose_export_all(self) -> None:
-        self.reveal("images")
-        _open_menu(self.images.part.export)
+    def _choose_from(self, place: str, button: QPushButton) -> None:
+        self.reveal(place)
+        _open_menu(button)
 
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""
@@ -452,55 +448,3 @@ def _open_menu(button: QPushButton) -> None:
     menu = button.menu()
     if menu is not None:
         menu.popup(button.mapToGlobal(button.rect().bottomLeft()))
-
-
-class WindowClosing(QObject):
-    """Notices when somebody closes the window of a panel, also if it stays open then."""
-
-    closing = Signal()
-    gone = Signal()  # It is about to be deleted, with the panel
-
-    def __init__(self, panel: QWidget) -> None:
-        super().__init__(panel)
-        self._panel = panel
-        self._window: Callable[[], QMainWindow | None] = NOTHING
-
-    def watch(self) -> None:
-        """Begin to watch, once the panel is docked."""
-        QTimer.singleShot(0, self._find)
-
-    def _find(self) -> None:
-        if not isalive(self._panel):  # PySide calls this also if the panel is gone meanwhile
-            return
-        window = self._panel.window()
-        if isinstance(window, QMainWindow):
-            self._window = ref(window)  # a closed window is to be freed
-            window.installEventFilter(self)
-
-    def release(self) -> None:
-        """Watch no more."""
-        window, self._window = self._window(), NOTHING
-        if window is not None and isalive(window):
-            window.removeEventFilter(self)
-
-    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
-        """Tell of it, and let the window close."""
-        if event.type() == QEvent.Type.Close:
-            self.closing.emit()
-        if event.type() == QEvent.Type.DeferredDelete:
-            self.gone.emit()
-        return False
-
-
-def colors_of(theme: Any) -> dict[str, str]:
-    """Return the colours of head and foot by name, readable on the theme's background."""
-    dark = sum(theme.background.as_rgb_tuple()[:3]) < 3 * 128
-    return {
-        "accent": theme.current.as_hex(),
-        "text": theme.text.as_hex(),
-        "line": theme.primary.as_hex(),
-        "error": "#ff9d8f" if dark else "#a80010",
-        "warning": "#ffcf66" if dark else "#7a4b00",
-        "amber": "#5a4200" if dark else "#ffdf94",
-        "on amber": "#ffe2a0" if dark else "#3d2900",
-    }

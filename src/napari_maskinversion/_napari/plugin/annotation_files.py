@@ -34,13 +34,9 @@ def read_layers(path: Any) -> list[LayerData]:
     axes = list(dict.fromkeys(axis for item in annotations.items for axis, _ in item.position))
     places = [dict(item.position) for item in annotations.items]
     sizes = [1 + max(place.get(axis, 0) for place in places) for axis in axes]
-
-    def key(item: Annotation) -> tuple[Any, ...]:
-        y0, x0, y1, x1 = item.region.bbox
-        place = dict(item.position)
-        return (*(place.get(axis, 0) for axis in axes), slice(y0, y1), slice(x0, x1))
-
-    pixels, about = layer_of(annotations, (*sizes, *annotations.shape), key, Path(path).stem)
+    shape, count = (*sizes, *annotations.shape), len(axes)
+    numbers = {axis: number for number, axis in enumerate(axes)}
+    pixels, about = layer_of(annotations, shape, numbers, (count, count + 1), Path(path).stem)
     return [(pixels, about | {"opacity": REGIONS_OPACITY}, "labels")]
 
 

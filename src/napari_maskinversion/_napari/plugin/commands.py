@@ -44,6 +44,7 @@ def open_widget(viewer: Any, place: str = "") -> Any:
     """Open the dock widget, or bring it to the front, with the active layer chosen."""
     from qtpy.QtWidgets import QDockWidget
 
+    from ..widgets.sections import around
     from .dock import PanelDock
 
     active = viewer.layers.selection.active
@@ -51,9 +52,7 @@ def open_widget(viewer: Any, place: str = "") -> Any:
     if widget is None:
         widget = PanelDock(viewer)
         viewer.window.add_dock_widget(widget, name=DOCK, area="right")
-    dock = widget.parentWidget()
-    while dock is not None and not isinstance(dock, QDockWidget):
-        dock = dock.parentWidget()
+    dock = around(widget, QDockWidget)
     if dock is not None:
         dock.show()
         dock.raise_()

@@ -180,9 +180,9 @@ def _set_width(viewer: Any, widget: Any) -> None:
     from qtpy.QtCore import Qt
     from qtpy.QtWidgets import QDockWidget
 
-    dock = widget
-    while dock is not None and not isinstance(dock, QDockWidget):
-        dock = dock.parent()
+    from ..widgets.sections import around
+
+    dock = around(widget, QDockWidget)
     if dock is not None:
         dock.window().resizeDocks([dock], [_DOCK], Qt.Orientation.Horizontal)
 

@@ -16,11 +16,12 @@ from qtpy.QtWidgets import QMenu, QWidget
 from ...base.errors import InputError
 from ...results.columns import columns_in
 from ...results.export.bundle import Bundle, compress_masks
+from ...review.reporting import decision_records
 from ..layers.label_layers import with_index, with_labels
 from ..layers.layers import file_of, is_shapes, levels_of
 from ..session import Session, Topic, outdated, same_regions
 from ..widgets.dialogs import ask_file, ask_folder, ask_where, may_replace
-from ..widgets.sections import button, check_box, check_entry, debouncer, line, stack
+from ..widgets.sections import button, check_box, check_entry, debouncer, line
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
@@ -39,26 +40,18 @@ _RENAMED: Final = {"probability": "confidence"}
 _ON_MAP: Final = ("map_x", "map_y")
 
 
-class ExportWidget(QWidget):
-    """The row below the table."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        tip = "Open a results.npz again: table, heatmaps, regions and decisions"
-        self.open = button("Open results...", tip, name="Open results")
-        tip = "Save embeddings, table, heatmaps, regions or the full record"
-        self.export = button("Export...", tip)
-        row = line(QWidget(), self.open, self.export, shares=(1, 0, 0))
-        stack(self, row, margins=(6, 0, 2, 0))
-
-
 class ExportController(Topic, QObject):
     """Writes and opens results in workers."""
 
     def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._viewer, self._session = viewer, session
-        self.part = ExportWidget()
+        tip = "Open a results.npz again: table, heatmaps, regions and decisions"
+        self.open = button("Open results...", tip, self.ask_results, name="Open results")
+        tip = "Save embeddings, table, heatmaps, regions or the full record"
+        self.export = button("Export...", tip)
+        self.part = line(QWidget(), self.open, self.export, shares=(1, 0, 0))
+        self.part.layout().setContentsMargins(6, 0, 2, 0)
         self.features = check_box(
             "Suggestions in the layer's features",
             "Other plugins read them there: label, roi_id, suggestion, confidence, decision. They "
@@ -75,7 +68,6 @@ class ExportController(Topic, QObject):
             parent=self,
         )
         self.opening = Worker("latest", "Opening results", self._opened, refuse, parent=self)
-        self.part.open.clicked.connect(self.ask_results)
         self._fill_menu()
 
     def _fill_menu(self) -> None:
@@ -98,7 +90,7 @@ class ExportController(Topic, QObject):
             "COCO as polygons",
             "For programs that cannot read run-length encoded masks of COCO",
         )
-        self.part.export.setMenu(menu)
+        self.export.setMenu(menu)
 
     def bind(self) -> None:
         """Follow the session."""
@@ -118,7 +110,7 @@ class ExportController(Topic, QObject):
                 self._into_layer()
 
     def _show(self, _: object = None) -> None:
-        self.part.export.setVisible(bool(self._session.results))
+        self.export.setVisible(bool(self._session.results))
 
     def stop(self) -> None:
         """Abandon pending work; files are complete or absent."""
@@ -175,10 +167,10 @@ class ExportController(Topic, QObject):
 
     def _bundle(self) -> Callable[[], Bundle]:
         """Return a function for the worker that makes the bundle of the results shown."""
-        review, record = self._session.reviewed, self._session.record
+        state, record = self._session.reviewed, self._session.record
         if record is None or not len(record.results):
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
-        columns = {} if review is None else review.columns()
+        review, columns = (None, {}) if state is None else (state.review, state.columns())
         accepted, states = self.accepted_only.isChecked(), columns.get("decision", ())
         written = [row for row, state in enumerate(states) if state == "accepted"]
         if why := outdated(self._session, written if accepted else None):
@@ -190,8 +182,8 @@ class ExportController(Topic, QObject):
             results=record.results,
             source=dict(record.source) | ({} if file is None else {"image_file": file.name}),
             columns=columns,
-            records=() if review is None else review.records(),
-            decisions=b"" if review is None else review.review.saved(),
+            records=[] if review is None else decision_records(record.results, review.decisions),
+            decisions=b"" if review is None else review.saved(),
             polygons=self.polygons.isChecked(),
         )
         name, pixels = ("", None) if image is None else (image.name, levels_of(image)[0])

@@ -196,20 +196,12 @@ class ResultsWidget(Topic, QWidget):
         select_row(self.table, row)
         self.table.scrollTo(self.model.index(row, 0))
 
-    def picked_ids(self) -> list[int]:
-        """Ids of the regions of the selected rows; for merged ones, their members."""
-        if self.results is None:
-            return []
-        ids: list[int] = []
-        for row in self._session.rows:
-            region = self.results.regions[row]
-            ids += region.members or (region.id,)
-        return sorted(set(ids))
-
     def _pick(self) -> None:
         """Limit the next run to the selected rows."""
-        ids = self.picked_ids()
-        text = ", ".join(str(one) for one in ids)
+        regions = () if self.results is None else self.results.regions
+        chosen = [regions[row] for row in self._session.rows]
+        ids = sorted({one for region in chosen for one in region.members or (region.id,)})
+        text = ", ".join(map(str, ids))
         self._session.scope = replace(self._session.scope, limited=True, ids=text)
         inform(
             f"The next run uses {counted(len(ids), 'region')} only, until you change that in "

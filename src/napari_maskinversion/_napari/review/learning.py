@@ -1,4 +1,4 @@
-"""Learning from decisions: a classifier, suggestions by it, and accepted regions of all images.
+"""Learning from decisions: a classifier, and suggestions by it.
 
 No Qt, no napari. `learn` and `train` belong in a worker.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,13 +16,11 @@ import numpy.typing as npt
 from ...base.errors import InputError
 from ...language.labels.label import Label
 from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
-from ...language.ranking.ranking import Ranking
 from ...learning.classifier import Classifier
 from ...learning.features import UNKNOWN, HasMeasures, measured
-from ...results.region_result import RegionResult
 from ...results.results import Results
-from ...review.decisions import Suggestion
 from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, places
+from .suggestions import Suggestions, text_best
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -32,16 +30,6 @@ _NAMED: Final = 5
 Example = tuple[npt.NDArray[np.float32], "str | None", str, HasMeasures]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Learned:
-    """Suggestions by a classifier of the decisions."""
-
-    results: Results
-    rankings: list[Ranking]  # Of each row
-    best: list[str]  # The best suggestion of each row
-    changed: frozenset[int]  # Rows whose best suggestion differs from the text's
-
-
 def learn(
     load: Callable[[], Backbone],
     results: Results,
@@ -49,7 +37,7 @@ def learn(
     image: str,
     known: Mapping[ExemplarKey, LabelledEmbedding],
     more_words: bool = False,
-) -> Learned | None:
+) -> Suggestions | None:
     """Rank all rows as decided ones teach, and regions elsewhere; None if they cannot yet.
 
     Rejected rows have None. Of regions elsewhere, words of the list or of this image count, or
@@ -81,7 +69,7 @@ def learn(
         best.append(region.suggestion if kept else first)
         if not kept:
             changed.append(row)
-    return Learned(results, rankings, best, frozenset(changed))
+    return Suggestions(results, rankings, best, True, frozenset(changed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,71 +167,3 @@ def _begun(
 def _fitted(begun: Classifier, examples: Sequence[Example], **more: Any) -> Classifier:
     vectors = np.array([one[0] for one in examples]).reshape(-1, begun.texts.shape[1])
     return begun.fit(vectors, [one[1] for one in examples], [one[2] for one in examples], **more)
-
-
-def text_best(region: RegionResult) -> str:
-    """Return the nearest label by text alone; empty without labels."""
-    return "" if region.ranking is None else region.ranking.labels[0]
-
-
-def text_figures(region: RegionResult, label: str) -> dict[str, float]:
-    """Return confidence, similarity and margin of a label; empty if the results hold them.
-
-    The margin is below zero: the best label is nearer.
-    """
-    ranking = region.ranking
-    if ranking is None or label in (ranking.labels[0], NONE_OF_THESE):
-        return {}
-    if label not in ranking.labels:
-        return dict.fromkeys(("probability", "similarity", "margin"), float("nan"))
-    place = ranking.labels.index(label)
-    similarity = float(ranking.similarities[place])
-    return {
-        "probability": float(ranking.probabilities[place]),
-        "similarity": similarity,
-        "margin": similarity - float(ranking.similarities[0]),
-    }
-
-
-def top_of(ranking: Ranking | None, count: int, by: str = "text") -> tuple[Suggestion, ...]:
-    """Return the best labels of a ranking."""
-    if ranking is None:
-        return ()
-    rows = zip(ranking.labels, ranking.similarities, ranking.probabilities, strict=True)
-    return tuple(
-        Suggestion(label=label, rank=rank, similarity=float(similarity), by=by, score=float(chance))
-        for rank, (label, similarity, chance) in zip(range(1, count + 1), rows, strict=False)
-    )
-
-
-@dataclass(slots=True)
-class KnownRegions:
-    """Accepted regions of all images, by the model that embedded them.
-
-    An image may be reviewed plane by plane or run again: new values of a region replace its old
-    ones, and other regions stay.
-    """
-
-    # None: the region is not accepted, even if an earlier session kept it.
-    _known: dict[str, dict[ExemplarKey, LabelledEmbedding | None]] = field(default_factory=dict)
-
-    def change(
-        self, results: Results, image: str, rows: Mapping[int, str | None]
-    ) -> dict[ExemplarKey, LabelledEmbedding | None]:
-        """Take changed rows with their label or None; return their entries."""
-        changes: dict[ExemplarKey, LabelledEmbedding | None] = {}
-        for row, label in rows.items():
-            region = results.regions[row]
-            place = (image, region.key)
-            changes[place] = None if label is None else (region.embedding, label)
-        self._known.setdefault(results.info.space, {}).update(changes)
-        return changes
-
-    def add(self, space: str, kept: Mapping[ExemplarKey, LabelledEmbedding]) -> None:
-        """Add regions of earlier sessions; newer entries win."""
-        self._known[space] = {**kept, **self._known.get(space, {})}
-
-    def accepted(self, results: Results) -> dict[ExemplarKey, LabelledEmbedding]:
-        """Return the accepted regions embedded by the model of these results."""
-        known = self._known.get(results.info.space, {})
-        return {place: one for place, one in known.items() if one is not None}

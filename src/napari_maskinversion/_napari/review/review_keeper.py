@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakSet
 
 from qtpy.compat import isalive
@@ -25,7 +25,7 @@ from .decided_layer import DecidedLayer
 from .review_state import ReviewState
 
 if TYPE_CHECKING:
-    from ..session import ResultRecord
+    from ..session import ResultRecord, Session
 
 _SETTLING: Final = 20  # milliseconds
 
@@ -44,47 +44,56 @@ class ReviewTarget:
 
 
 class ReviewKeeper(QObject):
-    """Opens reviews in a worker and closes them; unsaved decisions are never dropped."""
+    """Opens reviews in a worker and closes them; unsaved decisions are never dropped.
+
+    The session has the open review, and what one can be opened of.
+    """
 
     ready = Signal()  # There are results to review
     opened = Signal(list)  # Messages for the user; `state` is the new one
     closed = Signal()
     left = Signal(str)  # Name of a layer that was removed from the viewer, and its review with it
-    opening_changed = Signal()  # `opening` may be another now
     refused = Signal(str)  # Why a review could not be opened, closed or saved
 
-    def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
+    def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._viewer = viewer
-        self.target: ReviewTarget | None = None
-        self.state: ReviewState | None = None
+        self._viewer, self._session = viewer, session
         self.unasked = False
         self._finder = Worker("latest", "Looking for decisions", self._decided_before, parent=self)
-        self.opener = Worker(
+        self._opener = Worker(
             "latest",
             "Opening the review",
             self._opened,
             self.refused,
-            discard=discard_review,
+            discard=_discard,
             parent=self,
         )
         self._next: tuple[Any, DecidedLayer] | None = None
-        # The open review, its regions, and the pixels it was opened with.
-        self._open: tuple[Review, Mapping[Any, RegionIdentity], Any] | None = None
+        # Regions and pixels that the open review was opened with.
+        self._regions: Mapping[Any, RegionIdentity] = {}
+        self._pixels: Any = None
         self._settling = pause(self, _SETTLING, self._tell_opening)
         _KEEPERS.add(self)
         viewer.layers.events.removed.connect(self._layer_removed)
 
     @property
-    def opening(self) -> bool:
-        """Whether a review is being opened, or will be if there are decisions."""
-        # An opener that was dropped may still hold the file.
-        return self._finder.busy or self.opener.busy or not self.opener.idle
+    def state(self) -> ReviewState | None:
+        """The open review."""
+        state: ReviewState | None = self._session.review
+        return state
+
+    @property
+    def target(self) -> ReviewTarget | None:
+        """What a review can be opened of."""
+        target: ReviewTarget | None = self._session.reviewable
+        return target
 
     def _tell_opening(self) -> None:
-        self.opening_changed.emit()
-        if self.opening:
-            self._settling.start()  # a dropped opener gives no signal
+        # An opener that was dropped may still hold the file, and gives no signal.
+        opening = self._finder.busy or self._opener.busy or not self._opener.idle
+        self._session.review_opening = opening
+        if opening:
+            self._settling.start()
 
     def expect(self, image: Any, regions: Any) -> None:
         """Set the layers of the next results; call it when a run begins."""
@@ -97,33 +106,32 @@ class ReviewKeeper(QObject):
         otherwise the old one is closed and a new one opened. Decisions that came with the results
         count for regions without a decision in the image's file.
         """
-        results = record.results
-        known = self.target is not None and self.target.results is results
+        results, before = record.results, self.target
+        known = before is not None and before.results is results
         if not len(results) or known:
             return
-        if self._next is not None:
-            image, layer = self._next
-        elif self.target is not None:
-            image, layer = self.target.image, self.target.layer
+        following, self._next = self._next, None
+        if following is not None:
+            image, layer = following
+        elif before is not None:
+            image, layer = before.image, before.layer
         else:
             return
         if image not in self._viewer.layers or layer.layer not in self._viewer.layers:
-            self._next = None
             return
-        if self.target is not None and self.target.layer is not layer:
-            layer.take_over(self.target.layer)
-        self._next = None
+        if before is not None and before.layer is not layer:
+            layer.take_over(before.layer)
         regions = {region.key: region for region in record.identities}
-        self.target = ReviewTarget(results, image, layer, regions, record.decisions)
+        self._session.reviewable = ReviewTarget(results, image, layer, regions, record.decisions)
         self.ready.emit()
-        if self._open is not None or self.opener.busy:
+        if self.state is not None or self._opener.busy:
             self.begin(unasked=self.unasked)
-        elif not self.target.saved and (request := self._request()) is not None:
+        elif not record.decisions and (request := self._request()) is not None:
             self._finder.start(partial(find_decisions, request))
             self._tell_opening()
 
     def _decided_before(self, results: Results | None) -> None:
-        idle = self.state is None and not self.opener.busy
+        idle = self.state is None and not self._opener.busy
         if idle and self.target is not None and self.target.results is results:
             self.begin(unasked=True)
 
@@ -131,10 +139,10 @@ class ReviewKeeper(QObject):
         """Continue with other limits or captions, if the target holds ``before``."""
         if self.target is None or self.target.results is not before:
             return
-        self.target = replace(self.target, results=after)
+        self._session.reviewable = replace(self.target, results=after)
         if self.state is not None and self.state.results is before:
             self.state.replace_results(after)
-        elif self.opener.busy:
+        elif self._opener.busy:
             self.begin(unasked=self.unasked)
 
     def begin(self, *, any_image: bool = False, unasked: bool = False) -> None:
@@ -143,19 +151,18 @@ class ReviewKeeper(QObject):
         With ``any_image`` decisions about other pixels are taken over permanently.
         """
         self.unasked = unasked
-        request = self._request(any_image)
-        if self.target is None or request is None:
+        self._opener.drop()
+        request, state = self._request(any_image), self.state
+        if request is None:
             return
-        target, pixels = self.target, request.pixels
-        kept = None
-        if self._open is not None:
-            review, regions, before = self._open
-            same = before is pixels and regions == target.regions and not any_image
-            kept = review if same else None
-            if kept is None and not self.close():
+        if state is not None:
+            same = self._pixels is request.pixels and self._regions == request.regions
+            if same and not any_image:
+                request = replace(request, review=state.review)
+            elif not self.close():
                 return
         close_orphaned_reviews()
-        self.opener.start(partial(open_review, replace(request, review=kept)))
+        self._opener.start(partial(open_review, request))
         self._tell_opening()
 
     def _request(self, any_image: bool = False) -> ReviewRequest | None:
@@ -170,7 +177,7 @@ class ReviewKeeper(QObject):
             return None
         return ReviewRequest(
             results=target.results,
-            regions=list(target.regions.values()),
+            regions=target.regions,
             name=str(target.image.name),
             pixels=pixels,
             image=target.image.metadata.get(IDENTITY),
@@ -181,22 +188,22 @@ class ReviewKeeper(QObject):
 
     def save(self) -> bool:
         """Write unsaved decisions again, or report why this fails."""
+        state, target = self.state, self.target
         try:
-            if self._open is not None:
-                self._open[0].save()
+            if state is not None:
+                state.review.save()
         except NotSavedError as error:
             self.refused.emit(str(error))
             return False
-        state, target = self.state, self.target
         if state is not None and target is not None and state.results is not target.results:
             self.begin()  # results that waited until the old decisions were saved
         return True
 
     def close(self, *, last: bool = False) -> bool:
         """Close the review; with unsaved decisions it stays open, unless ``last``."""
-        if self._open is None:
+        if self.state is None:
             return True
-        review = self._open[0]
+        review = self.state.review
         try:
             review.close()
         except NotSavedError as error:
@@ -205,7 +212,7 @@ class ReviewKeeper(QObject):
             if not last:
                 return False
             review.close(lose_unsaved=True)
-        self._open = self.state = None
+        self._session.review = self._pixels = None
         self.closed.emit()
         return True
 
@@ -225,7 +232,7 @@ class ReviewKeeper(QObject):
         if target is None or layer not in (target.image, target.layer.layer):
             return
         self._drop()
-        self.target = None
+        self._session.reviewable = None
         self.close()
         self.left.emit(str(layer.name))
 
@@ -234,35 +241,34 @@ class ReviewKeeper(QObject):
         self._drop()
         target = self.target
         self.close(last=True)
-        self.target = self._next = None
+        self._session.reviewable = self._next = None
         if target is not None:
             target.layer.restore()
         self._settling.stop()
+        self._session.review_opening = False
 
     def _drop(self) -> None:
-        self.opener.drop()
+        self._opener.drop()
         self._finder.drop()
 
     def _opened(self, opened: OpenedReview) -> None:
+        request, review, queue = opened
         target = self.target
-        if target is None or opened.results is not target.results:
-            discard_review(opened)
-            return
-        review = opened.review
+        assert target is not None  # without one the opener is dropped
         if opened.kept:
-            review.set_info(opened.results.info)
-        self._open = (review, target.regions, levels_of(target.image)[0])
-        self.state = ReviewState(opened.results, review, opened.queue)
+            review.set_info(request.results.info)
+        self._regions, self._pixels = request.regions, request.pixels
+        self._session.review = ReviewState(request.results, review, queue)
         messages = [] if opened.kept else list(review.notes)
         self.opened.emit([*messages, target.layer.note] if target.layer.note else messages)
 
 
 def close_orphaned_reviews() -> None:
     """Close reviews of closed windows: a viewer does not tell its widgets that it closes."""
-    for keeper in list(_KEEPERS):
-        if not isalive(keeper) and keeper._open is not None:
-            keeper._open[0].close(lose_unsaved=True)
-            keeper._open = None
+    for keeper in [one for one in _KEEPERS if not isalive(one)]:
+        _KEEPERS.discard(keeper)
+        if keeper.state is not None:
+            keeper.state.review.close(lose_unsaved=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -270,7 +276,7 @@ class ReviewRequest:
     """Input for opening a review."""
 
     results: Results
-    regions: Sequence[RegionIdentity]  # At the start of the run
+    regions: Mapping[Any, RegionIdentity]  # At the start of the run
     name: str  # Of the image
     pixels: Any  # All of it, at full resolution
     file: Path | None  # The image's file
@@ -285,14 +291,17 @@ class ReviewRequest:
         return self.image or identify_image(self.name, self.pixels)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OpenedReview:
+class OpenedReview(NamedTuple):
     """A review and its queue."""
 
-    results: Results
+    request: ReviewRequest
     review: Review
     queue: ReviewQueue
-    kept: bool  # The review was open before
+
+    @property
+    def kept(self) -> bool:
+        """Whether the review was open before."""
+        return self.review is self.request.review
 
 
 def find_decisions(opening: ReviewRequest) -> Results | None:
@@ -307,13 +316,12 @@ def open_review(opening: ReviewRequest) -> OpenedReview:
     from ...review.queue import ReviewQueue
     from ...review.review import Review
 
-    results = opening.results
+    results, review = opening.results, opening.review
     queue = ReviewQueue.from_results(results)
-    review = opening.review
     if review is None:
         review = Review(
             opening.identity,
-            opening.regions,
+            list(opening.regions.values()),
             results.info,
             file=opening.file,
             any_image=opening.any_image,
@@ -322,7 +330,7 @@ def open_review(opening: ReviewRequest) -> OpenedReview:
             _keep(review, review.adopt)
         if opening.saved:
             _keep(review, lambda: review.take(opening.saved, "The results file"))
-    return OpenedReview(results, review, queue, opening.review is not None)
+    return OpenedReview(opening, review, queue)
 
 
 def _keep(review: Review, act: Callable[[], Any]) -> None:
@@ -335,7 +343,7 @@ def _keep(review: Review, act: Callable[[], Any]) -> None:
         raise
 
 
-def discard_review(opened: OpenedReview) -> None:
+def _discard(opened: OpenedReview) -> None:
     """Close an abandoned review, so that others can review the image."""
     if not opened.kept:
         opened.review.close(lose_unsaved=True)

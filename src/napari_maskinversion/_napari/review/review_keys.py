@@ -22,7 +22,7 @@ from qtpy.QtWidgets import (
 
 from ..session import Session
 from ..widgets.keys import PANEL, REVIEW, named, pressed
-from ..widgets.sections import HAS_OWN_KEYS, HAS_REVIEW_KEYS
+from ..widgets.sections import HAS_OWN_KEYS, HAS_REVIEW_KEYS, around
 
 # Action, and its key as shown on the button.
 KEYS: Final[dict[str, str]] = {
@@ -64,7 +64,8 @@ class ReviewKeys(QObject):
         if _has(watched, HAS_OWN_KEYS):
             return False
         own, reviewing = self._section.isAncestorOf(watched), self._session.reviewing
-        windows = (self._section.window(), _main_window_of(self._section))
+        # Also the main window of a panel that floats in a window of its own.
+        windows = (self._section.window(), around(self._section, QMainWindow))
         # Some widgets have an attribute `window` of their own.
         if not own and not (reviewing and QWidget.window(watched) in windows):
             return False
@@ -87,13 +88,6 @@ def _takes_text(widget: QWidget | None) -> bool:
     if isinstance(widget, QAbstractItemView):  # a cell that a key begins to edit
         return bool(widget.editTriggers() & QAbstractItemView.EditTrigger.AnyKeyPressed)
     return isinstance(widget, _TEXT)
-
-
-def _main_window_of(widget: QWidget | None) -> QWidget | None:
-    """Return the main window, also of a panel that floats in a window of its own."""
-    while widget is not None and not isinstance(widget, QMainWindow):
-        widget = widget.parentWidget()
-    return widget
 
 
 def _has(widget: QWidget | None, name: str) -> bool:

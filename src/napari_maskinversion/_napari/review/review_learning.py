@@ -6,44 +6,51 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import MaskInversionError
+from ...results.results import Results
 from ...results.run_info import RunInfo
 from ...review.decisions import Step
-from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
+from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
 from ..run_requests.preparing import check_on_disk
 from ..session import ResultRecord, Session
-from ..widgets.sections import pause
 from ..workers.model_store import ModelStore
+from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
-from .learning import KnownRegions, Learned, learn
+from .learning import Trained, learn, train
 from .review_options import ReviewOptions
 from .review_state import ReviewState
+from .suggestions import Suggestions
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
+    from ...review.review import Review
 
 _TOO_FEW: Final = "Learns once two words are accepted, or one and a rejection."
-_PAUSE: Final = 1000  # milliseconds; decisions within are written together
+Changes = dict[ExemplarKey, "LabelledEmbedding | None"]
 
 
 class ReviewLearning(QObject):
     """Keeps accepted regions, and re-ranks suggestions in a worker if learning is on."""
 
     ranked = Signal()
+    trained = Signal(object)  # `Trained`, of the review that is still open
     noted = Signal(str)  # Why nothing is learned, though that is asked for; "": it is
 
     def __init__(self, session: Session, store: ModelStore, parent: QObject) -> None:
         super().__init__(parent)
         self._session, self._store, self.options = session, store, ReviewOptions()
-        self.known = KnownRegions()
-        self.keeping = ExemplarKeeping(self)
-        self.keeping.loaded.connect(self._loaded)
+        self.known = KnownRegions(self)
+        self.known.loaded.connect(self._loaded)
         self._learning = Worker(
             "latest", "Learning from decisions", self._learned, self._failed, parent=self
+        )
+        self._training = Worker(
+            "latest", "Learning a classifier", self._taught, refuse, parent=self
         )
 
     @property
@@ -60,9 +67,9 @@ class ReviewLearning(QObject):
         """Take the accepted regions of an opened review, and learn from them."""
         review = state.review
         results, accepted = state.results, review.decisions.accepted()
-        self.keeping.load(results.info)
+        self.known.load(results.info)
         rows = {row: accepted.get(key) for row, key in enumerate(state.queue.keys)}
-        self.keeping.keep(results.info, self.known.change(results, review.image.content, rows))
+        self.known.change(results, review.image.content, rows)
         self.ask()
 
     def remember(self, state: ReviewState, step: Step) -> None:
@@ -73,8 +80,7 @@ class ReviewLearning(QObject):
                 decision = state.review.decisions.get(change.region)
                 label = "" if decision is None else decision.label
                 rows[state.queue.row(change.region)] = label or None
-        changes = self.known.change(state.results, state.review.image.content, rows)
-        self.keeping.keep(state.results.info, changes)
+        self.known.change(state.results, state.review.image.content, rows)
         if self.options.learn:
             self.ask()
 
@@ -89,7 +95,7 @@ class ReviewLearning(QObject):
             self._take(state, None)
             return
         try:
-            load = self.load(record)
+            load = self._load(record)
         except MaskInversionError as error:  # not on this machine: only a button fetches it
             self._failed(str(error))
             return
@@ -99,24 +105,43 @@ class ReviewLearning(QObject):
             partial(learn, load, state.results, rows, image, known, options.other_words)
         )
 
-    def load(self, record: ResultRecord) -> Callable[[], Backbone]:
+    def train(self) -> None:
+        """Learn a classifier from the decisions at hand, and those elsewhere."""
+        session, state, record = self._session, self._state, self._session.record
+        if state is None or record is None:
+            return
+        from .decided_elsewhere import Elsewhere
+
+        file = None if session.project is None else session.project.file
+        known = self.known.accepted(state.results)
+        elsewhere = Elsewhere(Path(file) if file else None, session.library, known)
+        review, measures = state.review, self.options.measures
+        about = state.results, state.taught, review.image.content, elsewhere, measures
+        with refusing():
+            self._training.start(partial(_train, review, self._load(record), *about))
+
+    def _taught(self, answer: tuple[Review, Trained]) -> None:
+        review, trained = answer
+        if self._state is not None and self._state.review is review:  # else another one is open now
+            self.trained.emit(trained)
+
+    def _load(self, record: ResultRecord) -> Callable[[], Backbone]:
         """Return what loads the model of results; refuses one that is not on this machine."""
         settings = record.snapshot.settings
         check_on_disk(settings.model)
         return partial(self._store.load, settings.model, settings.device)
 
     def stop(self) -> None:
-        """Drop pending rankings and write unsaved exemplars."""
+        """Drop pending rankings."""
         self._learning.drop()
-        self.keeping.flush()
+        self._training.drop()
 
-    def _loaded(self, space: str, kept: dict[ExemplarKey, LabelledEmbedding]) -> None:
-        self.known.add(space, kept)
+    def _loaded(self, space: str) -> None:
         state = self._state
-        if kept and state is not None and state.results.info.space == space:
+        if state is not None and state.results.info.space == space:
             self.ask()
 
-    def _learned(self, learned: Learned | None) -> None:
+    def _learned(self, learned: Suggestions | None) -> None:
         state = self._state
         if state is not None and (learned is None or state.results is learned.results):
             self._take(state, learned, _TOO_FEW if learned is None else "")
@@ -126,75 +151,79 @@ class ReviewLearning(QObject):
         if self._state is not None:
             self._take(self._state, None, f"Learn from decisions: {why}")
 
-    def _take(self, state: ReviewState, learned: Learned | None, note: str = "") -> None:
+    def _take(self, state: ReviewState, learned: Suggestions | None, note: str = "") -> None:
         state.learn(learned, time.monotonic())
         self.noted.emit(note)
         self.ranked.emit()
 
 
-class ExemplarKeeping(QObject):
-    """Reads each model's file once, and writes decisions; one worker, in order.
+def _train(review: Review, *about: Any) -> tuple[Review, Trained]:
+    return review, train(*about)
 
-    After a crash, missing entries are written when the review of that image is next opened.
+
+class KnownRegions(QObject):
+    """Accepted regions of all images, by the model that embedded them; one worker keeps them.
+
+    An image may be reviewed plane by plane or run again: new values of a region replace its old
+    ones, and other regions stay. After a crash, missing entries are written when the review of that
+    image is next opened.
     """
 
-    loaded = Signal(str, object)  # A model's space, and its regions
+    loaded = Signal(str)  # A model's space, of which earlier sessions have kept regions
     problem = Signal(str)  # Why regions are missing or not kept
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._asked: set[str] = set()
-        self._pending: dict[tuple[str, int], dict[ExemplarKey, LabelledEmbedding | None]] = {}
+        # None: the region is not accepted, even if an earlier session kept it.
+        self._known: dict[str, Changes] = {}
         self._reported: set[str] = set()
-        self._worker = Worker("queue", "Keeping accepted regions", self._tell, parent=self)
-        # Not superqt's throttler: `busy` and `flush` need to know whether it is waiting.
-        self._timer = pause(self, _PAUSE, self.flush)
+        self._worker = Worker("queue", "Keeping accepted regions", self._told, parent=self)
 
     @property
     def busy(self) -> bool:
         """Whether reads or writes are running or waiting."""
-        return self._worker.busy or self._timer.isActive()
+        return self._worker.busy
 
     def load(self, info: RunInfo) -> None:
         """Read the regions of a model and method, unless already read."""
-        if info.space not in self._asked:
-            self._asked.add(info.space)
+        if info.space not in self._known:
+            self._known[info.space] = {}
             self._worker.start(partial(_read, info.space, info.embed_dim))
 
-    def keep(self, info: RunInfo, changes: Mapping[ExemplarKey, LabelledEmbedding | None]) -> None:
-        """Write changes after a short pause, together with later ones."""
-        if not changes:
-            return
-        self._pending.setdefault((info.space, info.embed_dim), {}).update(changes)
-        if not self._timer.isActive():
-            self._timer.start()
+    def change(self, results: Results, image: str, rows: Mapping[int, str | None]) -> None:
+        """Take changed rows with their label or None."""
+        changes: Changes = {}
+        for row, label in rows.items():
+            region = results.regions[row]
+            changes[image, region.key] = None if label is None else (region.embedding, label)
+        if changes:
+            info = results.info
+            self._known[info.space].update(changes)
+            self._worker.start(partial(_write, info.space, info.embed_dim, changes))
 
-    def flush(self) -> None:
-        """Write waiting changes now."""
-        self._timer.stop()
-        pending, self._pending = self._pending, {}
-        for (space, embed_dim), changes in pending.items():
-            self._worker.start(partial(_write, space, embed_dim, changes))
+    def accepted(self, results: Results) -> dict[ExemplarKey, LabelledEmbedding]:
+        """Return the accepted regions embedded by the model of these results."""
+        known = self._known.get(results.info.space, {})
+        return {place: one for place, one in known.items() if one is not None}
 
-    def _tell(self, outcome: tuple[str, StoredExemplars | str]) -> None:
-        space, kept = outcome
-        note = kept if isinstance(kept, str) else kept.note
-        if not isinstance(kept, str):
-            self.loaded.emit(space, kept.regions)
+    def _told(self, outcome: tuple[str, Mapping[ExemplarKey, LabelledEmbedding], str]) -> None:
+        space, kept, note = outcome
+        if kept:
+            self._known[space] = {**kept, **self._known[space]}  # newer entries win
+            self.loaded.emit(space)
         if note and note not in self._reported:
             self._reported.add(note)
             self.problem.emit(note)
 
 
-def _read(space: str, embed_dim: int) -> tuple[str, StoredExemplars]:
+def _read(space: str, embed_dim: int) -> tuple[str, Mapping[ExemplarKey, LabelledEmbedding], str]:
     from ...review.exemplar_store import ExemplarStore
 
-    return space, ExemplarStore(space, embed_dim).read()
+    stored = ExemplarStore(space, embed_dim).read()
+    return space, stored.regions, stored.note
 
 
-def _write(
-    space: str, embed_dim: int, changes: Mapping[ExemplarKey, LabelledEmbedding | None]
-) -> tuple[str, str]:
+def _write(space: str, embed_dim: int, changes: Changes) -> tuple[str, Changes, str]:
     from ...review.exemplar_store import ExemplarStore
 
-    return space, ExemplarStore(space, embed_dim).write(changes)
+    return space, {}, ExemplarStore(space, embed_dim).write(changes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ...base.errors import InputError, NotSavedError
@@ -17,14 +17,12 @@ from ...language.labels.label import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...results.results import Results
 from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
-from ...review.queue import Order, ReviewQueue, certainty_of
+from ...review.queue import Order, ReviewQueue
 from ...review.review import Review
 from ...review.together import Verdict
-from .learning import Learned, text_best, text_figures, top_of
+from .suggestions import SHOWN, RowOverlay, Suggestions
 
-SHOWN: Final = 5
 WORD_KEYS: Final = 9
-_LEARNED: Final = " *"  # after a suggestion that decisions have changed
 _ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
 # A key pressed within a reaction time of new suggestions refers to the old ones.
 REACTION: Final = 0.25
@@ -41,23 +39,6 @@ class Choice:
     best: bool = False  # Whether Accept takes it
 
 
-@dataclass(frozen=True, slots=True)
-class RowOverlay:
-    """What the table shows for a row instead of the run's values."""
-
-    suggestion: str  # The accepted label, or the current suggestion
-    status: str = ""  # The decision; empty keeps the table's status
-    tip: str = ""  # Why the suggestion changed
-    # Its confidence, similarity and margin where they are not those of the text's best label; NaN
-    # for a label that has none
-    figures: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def word(self) -> str:
-        """The suggestion without the mark of a learned one."""
-        return self.suggestion.removesuffix(_LEARNED)
-
-
 class ReviewState:
     """A review with its queue."""
 
@@ -68,7 +49,7 @@ class ReviewState:
         self.problem = ""
         self._undecided_only = False
         self.left_out = ""  # which regions the last decision did not reach, and why
-        self._learned: Learned | None = None
+        self._suggestions = Suggestions.of_text(results)
         self._before: tuple[int, tuple[Suggestion, ...], float] | None = None
         self._numbers = [region.members or (region.id,) for region in results.regions]
         self._blank = {number: "" for numbers in self._numbers for number in numbers}
@@ -99,6 +80,8 @@ class ReviewState:
         self.review.set_info(results.info)
         if before.info.vocabulary != results.info.vocabulary:
             self.learn(None, 0.0)
+        elif not self._suggestions.learned:
+            self._suggestions = Suggestions.of_text(results)
 
     # -- the queue ----------------------------------------------------------------------------
 
@@ -120,10 +103,6 @@ class ReviewState:
     def next(self) -> int | None:
         """Return the row after this one; None if the queue is empty."""
         return self.queue.next(self.row)
-
-    def previous(self) -> int | None:
-        """Return the row before this one."""
-        return self.queue.previous(self.row)
 
     def next_undecided(self) -> int | None:
         """Return the next row without a decision, shown or hidden; None if all have one."""
@@ -186,9 +165,7 @@ class ReviewState:
     def top(self, row: int, count: int | None = SHOWN) -> tuple[Suggestion, ...]:
         """Return the current best labels of a row; None for all."""
         count = len(self.words) if count is None else count
-        if self._learned is not None:
-            return top_of(self._learned.rankings[row], count, "decisions")
-        return top_of(self.results.regions[row].ranking, count)
+        return self._suggestions.top(row, count)
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -227,12 +204,9 @@ class ReviewState:
     @property
     def _open(self) -> dict[int, tuple[str, float]]:
         """The suggestion, or "", and its confidence, of each undecided row."""
-        ranks = [region.ranking for region in self.results.regions]
-        best = [region.suggestion for region in self.results.regions]
-        if self._learned is not None:
-            ranks, best = [*self._learned.rankings], self._learned.best
+        ranks = self._suggestions.rankings
         values = [0.0 if rank is None else float(rank.probabilities[0]) for rank in ranks]
-        decided, both = self.review.decisions, zip(best, values, strict=True)
+        decided, both = self.review.decisions, zip(self._suggestions.best, values, strict=True)
         return {row: one for row, one in enumerate(both) if self.queue.keys[row] not in decided}
 
     def aimed(self, now: float) -> tuple[Suggestion, ...]:
@@ -245,18 +219,11 @@ class ReviewState:
                 return before
         return self.top(self.row)
 
-    def learn(self, learned: Learned | None, now: float) -> None:
+    def learn(self, learned: Suggestions | None, now: float) -> None:
         """Take suggestions learned from decisions; None restores the text's."""
         before = () if self.row is None else self.top(self.row)
-        self._learned = learned
-        if learned is None:
-            self.queue.suggest(**certainty_of(self.results))
-        else:
-            self.queue.suggest(
-                margins=[one.margin for one in learned.rankings],
-                entropies=[one.entropy for one in learned.rankings],
-                labels=learned.best,
-            )
+        self._suggestions = learned or Suggestions.of_text(self.results)
+        self.queue.suggest(**self._suggestions.certainty)
         if self.row is not None:
             labels = [suggestion.label for suggestion in self.top(self.row)]
             if labels != [suggestion.label for suggestion in before]:
@@ -264,34 +231,11 @@ class ReviewState:
 
     def suggestion(self, row: int) -> str:
         """Return the best suggestion for a row, even if another label was accepted."""
-        if self._learned is not None:
-            return self._learned.best[row]
-        return self.results.regions[row].suggestion
+        return self._suggestions.best[row]
 
     def overlay(self, row: int) -> RowOverlay | None:
         """Return what the table shows of a row; None for the run's values."""
-        decision = self.review.decisions.get(self.queue.keys[row])
-        region = self.results.regions[row]
-        by_text = text_best(region)
-        suggestion, tip = self.suggestion(row), ""
-        figures = self._figures(row, suggestion)
-        if self._learned is not None and row in self._learned.changed:
-            tip = f"{suggestion}, by your decisions; {by_text or 'nothing'} by text alone"
-            suggestion += _LEARNED
-        if decision is None:
-            return RowOverlay(suggestion, "", tip, figures) if tip or figures else None
-        if decision.status == "accepted":
-            label = decision.label
-            tip = f"{label}, accepted; {by_text} by text"
-            return RowOverlay(label, "accepted", tip, self._figures(row, label))
-        return RowOverlay(suggestion, decision.status, tip or suggestion, figures)
-
-    def _figures(self, row: int, label: str) -> dict[str, float]:
-        figures = text_figures(self.results.regions[row], label)
-        if self._learned is not None:
-            scores = {one.label: one.score for one in self.top(row)}
-            figures["probability"] = scores.get(label, float("nan"))
-        return figures
+        return self._suggestions.overlay(row, self.review.decisions.get(self.queue.keys[row]))
 
     def decision_text(self, step: Step) -> str:
         """Return what a step did: "Region 17 is accepted as cat."."""
@@ -493,17 +437,10 @@ class ReviewState:
         """Columns for the exported table: decision, label, learned suggestion."""
         from ...review.reporting import decision_columns
 
-        columns: dict[str, list[Any]] = {}
-        columns |= decision_columns(self.results, self.review.decisions)
-        if self._learned is not None:
-            columns["learned"] = list(self._learned.best)
+        columns: dict[str, list[Any]] = {**decision_columns(self.results, self.review.decisions)}
+        if self._suggestions.learned:
+            columns["learned"] = list(self._suggestions.best)
         return columns
-
-    def records(self) -> list[dict[str, Any]]:
-        """Entries of the regions for the exported record."""
-        from ...review.reporting import decision_records
-
-        return decision_records(self.results, self.review.decisions)
 
 
 def _stayed(count: int, why: str) -> str:

@@ -18,7 +18,7 @@ from ..widgets.sections import MARGINS, Note, button, form, line, stack, text_fi
 from .region_views import CropView, SuggestionButton
 from .review_keys import KEYS
 from .review_options import ReviewOptions
-from .review_state import WORD_KEYS, Choice
+from .review_state import WORD_KEYS, ReviewState
 
 _ORDERS: Final = (
     ("automatic", "automatic"),
@@ -206,9 +206,12 @@ class ReviewWidget(QWidget):
         on = self.switch.isChecked() and self.switch.isEnabled()
         self.switch.setText("Reviewing: Esc ends" if on else "Review")
 
-    def show_region(self, place: str, choices: Sequence[Choice], flag: str) -> None:
-        """Show a region's place in the queue, what the keys accept, and why to check it."""
-        self.place.setText(place)
+    def show_review(self, state: ReviewState, image: str, outdated: bool) -> None:
+        """Show the current region, what the keys accept, and how far the review is."""
+        flag, choices, decisions = state.flag, state.choices, state.review.decisions
+        flag = "outdated" if outdated else flag
+        self.image.setText(image and f"Image: {image}")
+        self.place.setText(state.place)
         self.flag.say(flag and f"{flag[0].upper()}{flag[1:]}")
         self._keys = [choice.key for choice in choices]
         shown = max(len(choices), 1)
@@ -216,35 +219,26 @@ class ReviewWidget(QWidget):
             one.show_choice(choice)
             one.setVisible(number < shown)
         self.buttons["accept"].setEnabled(any(choice.suggestion for choice in choices))
+        self.buttons["undo"].setEnabled(decisions.undoable > 0)
+        self.buttons["redo"].setEnabled(decisions.redoable > 0)
+        self.counts.setText(state.counts)
+        done, total = state.done
+        self.bar.setRange(0, max(total, 1))
+        self.bar.setValue(done)
+        self.save.setVisible(state.review.unsaved > 0)
+        self.show_together(state)
 
-    def show_together(self, count: int) -> None:
-        """Show how many regions would be accepted together."""
+    def show_together(self, state: ReviewState) -> None:
+        """Offer words, and show how many regions would be accepted together as the chosen one."""
+        words = state.words
+        if words != self._words.stringList():  # for completion, too
+            self._words.setStringList(words)
+            self.together.offer(words)
+            self.together.setVisible(bool(words))
+            self._offer_words(words)
+        count = len(state.above(*self.together.chosen))
         self.together.accept.setText(f"Accept {count:,}")
         self.together.accept.setEnabled(count > 0)
-
-    def show_state(
-        self, counts: str, done: tuple[int, int], *, undo: bool, redo: bool, unsaved: int
-    ) -> None:
-        """Show how far the review is: as text, and decided regions of all regions."""
-        self.counts.setText(counts)
-        self.bar.setRange(0, max(done[1], 1))
-        self.bar.setValue(done[0])
-        self.buttons["undo"].setEnabled(undo)
-        self.buttons["redo"].setEnabled(redo)
-        self.save.setVisible(unsaved > 0)
-
-    def offer_others(self, count: int) -> None:
-        """Offer decisions that were made about other pixels, if there are any."""
-        self.others.setVisible(count > 0)
-
-    def show_words(self, words: Sequence[str]) -> None:
-        """Offer words for completion, and one of them to be accepted wherever it is suggested."""
-        if list(words) == self._words.stringList():
-            return
-        self._words.setStringList(list(words))
-        self.together.offer(words)
-        self.together.setVisible(bool(words))
-        self._offer_words(words)
 
     def _offer_words(self, words: Sequence[str]) -> None:
         """Offer words under Show, below the states."""

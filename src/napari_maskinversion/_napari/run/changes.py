@@ -12,6 +12,7 @@ from qtpy.QtCore import QObject
 
 from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import ViewPoint
+from ..layers.layers import MOVES
 from ..run_requests.preparing import chosen_ids, image_layers, prepare
 from ..session import ResultRecord, Session, Topic, same_run
 from ..widgets.layer_list import LayerEvents, layer_of
@@ -25,21 +26,9 @@ if TYPE_CHECKING:
 
 _QUIET: Final = 500  # milliseconds without an edit
 _LOOKS: Final = (
-    "data",
-    "set_data",
-    "contrast_limits",
-    "gamma",
-    "colormap",
-    "blending",
-    "opacity",
-    "visible",
-    "interpolation2d",
-    "scale",
-    "translate",
-    "rotate",
-    "shear",
-    "affine",
-    "units",
+    *("data", "set_data", "contrast_limits", "gamma", "colormap"),
+    *("blending", "opacity", "visible", "interpolation2d"),
+    *MOVES,
 )
 
 

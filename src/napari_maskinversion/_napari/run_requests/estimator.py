@@ -113,7 +113,8 @@ def _known(settings: RunSettings, store: ModelStore) -> dict[str, Any]:
     resolution = settings.resolution or spec.working_resolution
     if settings.resolution is None and not settings.method.whole_image:
         resolution = spec.native_resolution
-    where = store.device(model) if store.has(model, settings.device) else ""
+    loaded = store.kept.loaded if store.has(model, settings.device) else None
+    where = str(getattr(loaded, "device", ""))
     return {
         "model": model,
         "device": where or likely_device(settings.device, model, resolution),

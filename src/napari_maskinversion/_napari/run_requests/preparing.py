@@ -16,7 +16,7 @@ from ...regions.annotations.annotation import CocoFacts
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
 from ..layers.label_layers import COCO
-from ..layers.layers import file_of, is_ours, is_shapes
+from ..layers.layers import file_of, is_image, is_shapes
 from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
 from ..session import ResultRecord, Scope, Session
@@ -183,9 +183,7 @@ def check_layers(image: Any, regions: Any) -> None:
 
 def image_layers(viewer: Any) -> list[Any]:
     """Return the user's image layers, lowest first."""
-    from napari.layers import Image
-
-    return [layer for layer in viewer.layers if isinstance(layer, Image) and not is_ours(layer)]
+    return [layer for layer in viewer.layers if is_image(layer)]
 
 
 def background_of(viewer: Any) -> tuple[float, float, float]:

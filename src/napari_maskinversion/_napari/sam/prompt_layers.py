@@ -14,7 +14,7 @@ import numpy as np
 from ...regions.drawn_shapes import Shape, outline_of
 from ...regions.sam.prompts import BoxMark, PointMark, positive_of
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_of
-from ..layers.layers import OURS, shapes_on_plane
+from ..layers.layers import OURS, levels_of, shapes_on_plane
 from ..layers.placing import place_of
 
 LABEL: Final = "label"
@@ -111,7 +111,7 @@ def new_points(viewer: Any, image: Any, kind: str) -> Any:
         features=pd.DataFrame({LABEL: [POSITIVE, NEGATIVE]}),
         face_color=LABEL,
         face_color_cycle=list(_COLOURS),
-        size=max(3.0, min(_sides(image)) / 50),
+        size=max(3.0, min(levels_of(image)[0].shape[: image.ndim][-2:]) / 50),
         **place_of(image),
     )
     layer.data = np.empty((0, image.ndim))
@@ -137,8 +137,3 @@ def set_kind(layer: Any, kind: str) -> None:
         layer.features = features
     layer.feature_defaults = {**(defaults[0] if defaults else {}), LABEL: kind}
     layer.current_symbol = _SYMBOLS[kind]
-
-
-def _sides(image: Any) -> tuple[int, ...]:
-    data = image.data[0] if getattr(image, "multiscale", False) else image.data
-    return tuple(int(side) for side in data.shape[: image.ndim][-2:])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QCheckBox, QWidget
 
 from ...base.errors import InputError, MaskInversionError
+from ...base.wording import counted
 from ...regions.drawn_shapes import Shape
 from ...regions.sam.checkpoints import fetch_checkpoint, file_or_checkpoint, get_checkpoint
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
@@ -21,7 +22,7 @@ from ..run_requests.preparing import background_of, image_layers
 from ..session import Session, Topic
 from ..widgets.dialogs import ToolDialog
 from ..widgets.layer_list import LayerListWatch
-from ..widgets.sections import debouncer
+from ..widgets.sections import LayerCombo, debouncer
 from ..workers.model_store import Kept
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
@@ -86,8 +87,12 @@ class SegmentController(Topic, QObject):
         part = self.part
         part.run.clicked.connect(self.start)
         part.progress.cancelled.connect(self.runner.cancel)
-        part.add_boxes.clicked.connect(self._new_boxes)
-        part.add_points.clicked.connect(self._new_points)
+        part.add_boxes.clicked.connect(
+            lambda _=False: self._add(new_boxes, part.boxes, part.use_boxes)
+        )
+        part.add_points.clicked.connect(
+            lambda _=False: self._add(self._points, part.points, part.use_points)
+        )
         part.kind.currentTextChanged.connect(self._set_kind)
         part.object.currentIndexChanged.connect(self._show_object)
         for arrow, by in ((part.previous, -1), (part.next, 1)):
@@ -122,26 +127,19 @@ class SegmentController(Topic, QObject):
         self.part.boxes.refresh(added)
         self.part.points.refresh(added)
 
-    def _new_boxes(self, _: bool = False) -> None:
-        if self._image_there():
-            boxes = new_boxes(self._viewer, self._session.image)
-            self._session.choice.made_for(self._session.image, boxes)
-            self.part.boxes.choose(boxes)
-            self.part.use_boxes.setChecked(True)
-
-    def _new_points(self, _: bool = False) -> None:
-        if self._image_there():
-            kind = self.part.kind.currentText()
-            points = new_points(self._viewer, self._session.image, kind)
-            self._session.choice.made_for(self._session.image, points)
-            self.part.points.choose(points)
-            self.part.use_points.setChecked(True)
-
-    def _image_there(self) -> bool:
-        if self._session.image is None:
+    def _add(self, make: Callable[[Any, Any], Any], chosen: LayerCombo, used: QCheckBox) -> None:
+        """Add a layer for prompts, and use it."""
+        image = self._session.image
+        if image is None:
             self._refuse("Open an image first.")
-            return False
-        return True
+            return
+        layer = make(self._viewer, image)
+        self._session.choice.made_for(image, layer)
+        chosen.choose(layer)
+        used.setChecked(True)
+
+    def _points(self, viewer: Any, image: Any) -> Any:
+        return new_points(viewer, image, self.part.kind.currentText())
 
     def _refuse(self, reason: str) -> None:
         self.part.line.setText(reason)  # the window may hide the status line
@@ -241,19 +239,16 @@ class SegmentController(Topic, QObject):
         self._say(segmentation.painted)
 
     def _say(self, painted: Painted) -> None:
-        count = len(painted.ids)
-        text = f"{count} region{'s' * (count != 1)} in '{self._layer.name}'."
+        text = f"{counted(len(painted.ids), 'region')} in '{self._layer.name}'."
         if painted.gone:
             listed = ", ".join(map(str, painted.gone[:5])) + ", ..." * (len(painted.gone) > 5)
             text += f" No visible pixel is left of {listed}."
         if not any(one.scores for one in self._objects):
             text += " Without SAM, the drawn shapes are the regions."
         if self._left_out:
-            several = self._left_out != 1
-            text += (
-                f" {self._left_out} point{'s' * several} {'were' if several else 'was'} left out: "
-                "points need a SAM checkpoint."
-            )
+            was = "were" if self._left_out > 1 else "was"
+            text += f" {counted(self._left_out, 'point')} {was} left out: "
+            text += "points need a SAM checkpoint."
         self.part.line.setText(text)
 
     def _add_layer(self, painted: Painted) -> None:

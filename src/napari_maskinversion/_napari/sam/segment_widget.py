@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from napari.layers import Points, Shapes
 from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtWidgets import QLabel, QSizePolicy, QWidget
 
@@ -15,11 +16,12 @@ from ...regions.sam.checkpoints import CheckpointSpec
 from ...regions.sam.folders import name_of
 from ...regions.sam.prompts import AutomaticConfig
 from ...results.settings import fields_of
+from ..layers.layers import OURS, is_ours
 from ..widgets.dialogs import ask_file
 from ..widgets.form import SettingsForm
 from ..widgets.progress import FetchRow, ProgressRow
 from ..widgets.sections import LayerCombo, Note, button, check_box, combo_box, form, line, stack
-from .prompt_layers import NEGATIVE, POSITIVE
+from .prompt_layers import BOXES, NEGATIVE, POSITIVE
 
 _NONE: Final = "none: as drawn"
 _SHARES: Final = ("score", "stability", "overlap")
@@ -214,18 +216,9 @@ class SegmentWidget(QWidget):
 
 def is_shapes_layer(layer: Any) -> bool:
     """Return whether a layer may hold boxes."""
-    from napari.layers import Shapes
-
-    from ..layers.layers import OURS
-    from .prompt_layers import BOXES
-
     return isinstance(layer, Shapes) and layer.metadata.get(OURS, BOXES) == BOXES
 
 
 def is_points_layer(layer: Any) -> bool:
     """Return whether a layer may hold points."""
-    from napari.layers import Points
-
-    from ..layers.layers import is_ours
-
     return isinstance(layer, Points) and not is_ours(layer)

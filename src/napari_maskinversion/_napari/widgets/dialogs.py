@@ -1,17 +1,20 @@
-"""Windows beside the panel, yes-or-no questions, and filters of file dialogs."""
+"""Windows beside the panel, the closing of its own, questions, and filters of file dialogs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
-from qtpy.QtCore import QEvent, QPoint, Qt
+from qtpy.compat import isalive
+from qtpy.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from qtpy.QtGui import QIcon
 from qtpy.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFileDialog,
+    QMainWindow,
     QMessageBox,
     QVBoxLayout,
     QWidget,
@@ -28,14 +31,14 @@ class ToolDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
-        for button in buttons.buttons():
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        self.buttons.rejected.connect(self.reject)
+        for button in self.buttons.buttons():
             button.setIcon(QIcon())  # black on any theme
         layout = QVBoxLayout(self)
         self._area = scrolled(content) if scrolls else None
         layout.addWidget(self._area or content, 1)
-        layout.addWidget(buttons)
+        layout.addWidget(self.buttons)
         content.installEventFilter(self)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
@@ -64,6 +67,45 @@ class ToolDialog(QDialog):
         self.show()
         self.raise_()
         self.activateWindow()
+
+
+class WindowClosing(QObject):
+    """Notices when somebody closes the window of a panel, also if it stays open then."""
+
+    closing = Signal()
+    gone = Signal()  # It is about to be deleted, with the panel
+
+    def __init__(self, panel: QWidget) -> None:
+        super().__init__(panel)
+        self._panel = panel
+        self._window: ref[QMainWindow] | None = None
+
+    def watch(self) -> None:
+        """Begin to watch, once the panel is docked."""
+        QTimer.singleShot(0, self._find)
+
+    def _find(self) -> None:
+        if not isalive(self._panel):  # PySide calls this also if the panel is gone meanwhile
+            return
+        window = self._panel.window()
+        if isinstance(window, QMainWindow):
+            self._window = ref(window)  # a closed window is to be freed
+            window.installEventFilter(self)
+
+    def release(self) -> None:
+        """Watch no more."""
+        watched, self._window = self._window, None
+        window = None if watched is None else watched()
+        if window is not None and isalive(window):
+            window.removeEventFilter(self)
+
+    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+        """Tell of it, and let the window close."""
+        if event.type() == QEvent.Type.Close:
+            self.closing.emit()
+        if event.type() == QEvent.Type.DeferredDelete:
+            self.gone.emit()
+        return False
 
 
 def confirm(parent: QWidget, title: str, text: str) -> bool:

@@ -25,6 +25,13 @@ class ProgressBar(QProgressBar):
         self.setUpdatesEnabled(True)
 
 
+def _bar(what: str) -> ProgressBar:
+    bar = ProgressBar()
+    bar.setAccessibleName(f"Progress of {what}")
+    bar.setToolTip(f"Progress of {what}")
+    return bar
+
+
 class ProgressRow(QWidget):
     """Hidden while nothing runs."""
 
@@ -32,9 +39,7 @@ class ProgressRow(QWidget):
 
     def __init__(self, what: str, tip: str) -> None:
         super().__init__()
-        self.bar = ProgressBar()
-        self.bar.setAccessibleName(f"Progress of {what}")
-        self.bar.setToolTip(f"Progress of {what}")
+        self.bar = _bar(what)
         self.cancel = button("Cancel", tip, self._cancel, name=f"Cancel {what}")
         stack(self, line(self.bar, self.cancel, shares=(1, 0)))
         self.hide()
@@ -69,9 +74,7 @@ class FetchRow(QWidget):
         self.button = button("Fetch", tip, name=f"Fetch {what}")
         tip = "Stop; the download resumes here next time"
         self.cancel = button("Cancel", tip, name=f"Cancel fetching {what}")
-        self.bar = ProgressBar()
-        self.bar.setAccessibleName(f"Progress of fetching {what}")
-        self.bar.setToolTip(f"Progress of fetching {what}")
+        self.bar = _bar(f"fetching {what}")
         self.problem = Note(name=f"Why {what} could not be fetched")
         stack(self, line(self.button, self.bar, self.cancel), self.problem)
 

@@ -98,13 +98,18 @@ class Section(QWidget):
 
     def _bring_into_view(self) -> None:
         """Scroll until the content is in view, or as much of it as there is room for."""
-        area: QWidget | None = self
-        while area is not None and not isinstance(area, QScrollArea):
-            area = area.parentWidget()
+        area = around(self, QScrollArea)
         if area is not None and self.isVisible():
             top = self.mapTo(area.widget(), QPoint(0, 0)).y()
             area.ensureVisible(0, top + self.height(), 0, 0)
             area.ensureVisible(0, top, 0, 0)
+
+
+def around(widget: QWidget | None, kind: type[QWidget]) -> Any:
+    """Return a widget, or the nearest one that it is in, of a kind; None without one."""
+    while widget is not None and not isinstance(widget, kind):
+        widget = widget.parentWidget()
+    return widget
 
 
 def one_at_a_time(*sections: Section) -> QWidget:
