@@ -16,7 +16,6 @@ from ...language.generation.settings import SEARCHES, GenerationSettings
 from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
 from ...results.results import Results
 from ...results.settings import fields_of
-from ..session import same_regions
 from ..widgets.dialogs import ask_file
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, Section, button, combo_box, form, line, stack
@@ -157,12 +156,10 @@ class GenerateSection(ProgressSection):
     def answered(self, answer: Any) -> None:
         """Show the sentences."""
         before, after = answer
-        # Results of a newer run are other ones; captions of a bank may have been added meanwhile.
-        record = self._session.record
-        if record is not None and same_regions(record.results, before):
-            sentences = [region.generated_caption for region in after.regions]
-            captioned = record.results.with_generated(sentences, after.info.generated)
-            self._session.show(record.changed(results=captioned, table=None))
+        sentences = [region.generated_caption for region in after.regions]
+        generated = after.info.generated
+        # To these captions of a bank may have been added meanwhile.
+        self.change_results(before, lambda now: now.with_generated(sentences, generated))
 
 
 def generate(results: Results, captions: CaptionRequest, device: str) -> tuple[Results, Results]:

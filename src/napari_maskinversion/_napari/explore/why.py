@@ -15,7 +15,7 @@ from ...base.errors import MaskInversionError
 from ...results.region_result import RegionResult
 from ...results.run_info import RunInfo
 from ..layers.heatmap import LESS_COLOR, MORE_COLOR
-from ..run_requests.run_source import look_again
+from ..run_requests.run_source import RunSource, look_again
 from ..widgets.curve import LossCurve
 from ..widgets.sections import Note, check_box, combo_box, form, line, stack
 from .work_section import RegionSection, Shared
@@ -235,33 +235,32 @@ class WhySection(RegionSection):
 
     def _look(self) -> None:
         """Show what is chosen for the region: what is known of it, else what is asked now."""
-        region, info = self.region, self._info
+        region, record = self.region, self._record
         self.worker.drop()
         self._settle()
         self.legend.hide()
         self._show_course([], 0)
         self._explain(region)
-        if region is None or info is None:
+        if region is None or record is None:
             return
         self._show_windowed(not region.window.whole)
         if region.ranking is not None:
             best = () if self.pinned else region.ranking.labels[:2]
             self._offer(sorted(region.ranking.labels, key=str.casefold), best)
         if not region.has_heatmap:
-            self.say(info.method.lacks)
+            self.say(record.results.info.method.lacks)
             return
         if self.shown == REGION:
             return
         try:
-            assert self._origin is not None  # the region has one
-            self._origin.check(self._viewer, drawn=False)
+            RunSource.of(record).check(self._viewer, drawn=False)
             if self.shown != STEPS and not self.labels:
                 self.refuse("These results have no words; suggest again with words.")
                 return
             answer, _ = self._answers.get(self._key(), (None, None))
             # The image had changed then; it may be back.
             if answer is None or not answer.same_image:
-                self._ask(region, info)
+                self._ask(region, record.results.info)
                 return
         except MaskInversionError as error:
             self.refuse(str(error))

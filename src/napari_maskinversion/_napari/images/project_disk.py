@@ -114,8 +114,8 @@ def _lost(before: Vocabulary, now: Vocabulary) -> bool:
 class ProjectDisk:
     """Writes for one open project; its methods belong in a worker, one at a time."""
 
-    def __init__(self, project: OpenProject) -> None:
-        self.project = project
+    def __init__(self, project: OpenProject, edits: Edits | None = None) -> None:
+        self.project, self.edits = project, edits or Edits(project.settings, None)
 
     def save_regions(
         self, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
