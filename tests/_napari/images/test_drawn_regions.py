@@ -211,7 +211,7 @@ def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_k
     qtbot.waitUntil(lambda: not third.images.finding.busy)
     qtbot.waitUntil(lambda: not third.images.keeper.writing.busy)
     assert ids(third.images.shown.labels.data) == [1]
-    assert "not saved: free some space, then save it again" in third.foot.status.text()
+    assert "not saved: solve this, then save it again" in third.foot.status.text()
     assert third.foot.help.text() == "Save again"
     monkeypatch.setattr(opened.coco_writing, "write_coco", write)
     third.foot.help.click()

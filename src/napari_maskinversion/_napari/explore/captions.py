@@ -50,7 +50,6 @@ class CaptionsSection(ProgressSection):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._banks: list[CaptionBank] = []
         self.banks = combo_box([_NONE], tip="The caption bank for the next run")
         tip = "How many captions each region gets"
         self.top = number_box(1, _MOST, TOP, tip, name="Captions of a region")
@@ -94,23 +93,20 @@ class CaptionsSection(ProgressSection):
     @property
     def bank(self) -> CaptionBank | None:
         """The chosen bank."""
-        place = self.banks.currentIndex() - 1
-        return self._banks[place] if 0 <= place < len(self._banks) else None
+        bank: CaptionBank | None = self.banks.currentData()
+        return bank
 
     def add(self, bank: CaptionBank) -> None:
         """Add a bank and choose it; it replaces its own earlier state."""
-        folders = [known.folder.resolve() for known in self._banks]
-        folder = bank.folder.resolve()
-        if folder in folders:
-            place = folders.index(folder)
-            self._banks[place] = bank
-            self.banks.setItemText(place + 1, title_of(bank))
-        else:
-            place = len(self._banks)
-            self._banks.append(bank)
-            self.banks.addItem(title_of(bank))
-        self.banks.setItemData(place + 1, str(bank.folder), Qt.ItemDataRole.ToolTipRole)
-        self.banks.setCurrentIndex(place + 1)
+        boxes, folder = self.banks, bank.folder.resolve()
+        known = [boxes.itemData(place).folder.resolve() for place in range(1, boxes.count())]
+        place = 1 + (known.index(folder) if folder in known else len(known))
+        if folder not in known:
+            boxes.addItem("")
+        boxes.setItemText(place, title_of(bank))
+        boxes.setItemData(place, bank)
+        boxes.setItemData(place, str(bank.folder), Qt.ItemDataRole.ToolTipRole)
+        boxes.setCurrentIndex(place)
         self.refresh()
 
     # -- for the panel ------------------------------------------------------------------------
@@ -145,7 +141,6 @@ class CaptionsSection(ProgressSection):
                 f"'{_NONE}' there."
             )
         self._session.captions, self._session.captions_problem = choice, problem
-        self.generated.use_memory(None if choice is None else bank)
 
     @property
     def _problem(self) -> str:

@@ -40,7 +40,6 @@ class CompareSection(RegionSection):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._names = ("", "")  # of the two results
         self.what = combo_box(tip="The setting to change")
         self.model = combo_box(tip="The other model, of those on this machine")
         self.method = combo_box(tip="The other method")
@@ -71,7 +70,7 @@ class CompareSection(RegionSection):
         self.sides = (_Side(), _Side())
         self._build()
         self.ended()
-        self._clear()
+        self.forget()
 
     def _build(self) -> None:
         for _, field in self._fields.values():
@@ -125,16 +124,6 @@ class CompareSection(RegionSection):
             return self.form.values()[self.inversion[self.changed].key]
         return self._fields[self.changed][1].currentData()
 
-    def title_of(self, value: Any) -> str:
-        """Return a value of the setting as text."""
-        if isinstance(value, bool):
-            return "on" if value else "off"
-        if self.changed == "window":
-            return MODES[value]
-        if isinstance(value, Method):
-            return value.title
-        return f"{value:g}" if isinstance(value, float) else str(value)
-
     def _offer_all(self) -> None:
         here = [spec.name for spec in list_models() if model_state(spec) != "to fetch"]
         own = self._session.settings.method
@@ -186,17 +175,14 @@ class CompareSection(RegionSection):
         self.compare.setEnabled(True)
         self.cancel.setEnabled(False)
 
-    def forget(self) -> None:
-        """Show nothing."""
-        self._clear()
-
     def show_region(self, before: RegionResult | None) -> None:
         """Hide the results of the region before."""
         if self.region is not before:
             self.drop()
-            self._clear()
+            self.forget()
 
-    def _clear(self) -> None:
+    def forget(self) -> None:
+        """Show nothing."""
         self._both.hide()
         self.verdict.say("")
         self.say("")
@@ -221,7 +207,7 @@ class CompareSection(RegionSection):
             assert record is not None
             run_input = origin.again(self._viewer, region, drawn=True)
         except MaskInversionError as error:
-            self._clear()
+            self.forget()
             self.refuse(str(error))
             return
         vocabulary, store = record.results.info.vocabulary, self._store
@@ -236,19 +222,19 @@ class CompareSection(RegionSection):
                 with telling(partial(_update, place)):
                     answers[id(setting)] = answer(model, task, vocabulary, setting)
             pair = [answers[id(setting)] for setting in (now, other)]
-            return pair, cosine(*pair)
+            return names, pair, cosine(*pair)
 
-        self._names = self._name(now), self._name(other)
-        self._clear()
+        names = self._name(now), self._name(other)
+        self.forget()
         self.compare.setEnabled(False)
         self.cancel.setEnabled(True)
         self.start(both)
 
     def answered(self, answer: Any) -> None:
         """Show both results side by side, and how well they agree."""
-        both, same = answer
+        names, both, same = answer
         self.say("")
-        for side, name, one in zip(self.sides, self._names, both, strict=True):
+        for side, name, one in zip(self.sides, names, both, strict=True):
             side.show(name, one)
         self._both.show()
         self.verdict.say(
@@ -263,8 +249,18 @@ class CompareSection(RegionSection):
 
     def _name(self, settings: RunSettings) -> str:
         """Return what tells one of the two settings from the other."""
-        value = self.title_of(_value(settings, self.changed))
-        return f"{self.what.currentText()} {value}" if self.changed in self.inversion else value
+        names = {
+            "window": MODES[settings.window.mode],
+            "model": settings.model,
+            "method": settings.method.title,
+        }
+        if self.changed in names:
+            return names[self.changed]
+        value = getattr(settings.inversion, self.changed)
+        if isinstance(value, bool):
+            value = "on" if value else "off"
+        text = f"{value:g}" if isinstance(value, float) else value
+        return f"{self.what.currentText()} {text}"
 
 
 def _other(setting: Setting, value: Any) -> Any:
@@ -278,13 +274,6 @@ def _other(setting: Setting, value: Any) -> Any:
     if isinstance(value, int):
         return 2 * value if 2 * value <= setting.extra.get("ui_max", 2 * value) else value // 2
     return value / 2 or 0.01
-
-
-def _value(settings: RunSettings, what: str) -> Any:
-    if what == "window":
-        return settings.window.mode
-    source = settings if what in ("model", "method") else settings.inversion
-    return getattr(source, what)
 
 
 class _Side:

@@ -67,7 +67,6 @@ class Gallery(Topic, QWidget):
         self._viewer, self._session = shared.viewer, shared.session
         self._table = no_regions()
         self._asked: object = None  # the decision that is being made
-        self._library: Library | None = None  # of the table
         self._linking = False  # marks come from the session, or go there
         # To undo: in a library with its numbers there
         self._done: list[tuple[Decided, _Ids, Library | None]] = []
@@ -203,7 +202,6 @@ class Gallery(Topic, QWidget):
     def load(self) -> None:
         """Read the regions of the source, or say why there are none."""
         source, session = self.source.currentText(), self._session
-        self._library = session.library if source == LIBRARY else None
         try:
             work = SOURCES[source](session)
         except InputError as error:
@@ -351,12 +349,12 @@ class Gallery(Topic, QWidget):
             seen.setdefault(image, {})[key] = table.outline(row)
         regions = {image: list(own) for image, own in seen.items()}
         verdict = Verdict(regions=regions, status=status, label=label, seen=seen)
-        if self._library is not None:
+        if (library := table.library) is not None:
             from ...library.deciding import decide_steps
 
             ids = tuple(frame["id"].tolist())
-            steps = partial(decide_steps, self._library, ids, verdict)
-            self.decider.start(partial(_decide_each, steps, ids, self._library))
+            steps = partial(decide_steps, library, ids, verdict)
+            self.decider.start(partial(_decide_each, steps, ids, library))
             return
         self._asked = verdict
         self._session.ask("decide", verdict)

@@ -10,7 +10,6 @@ from qtpy.QtCore import Qt
 
 from ...base import progress_words as words
 from ...base.errors import MaskInversionError
-from ...language.captions.bank import CaptionBank
 from ...language.generation.registry import DECODERS, DecoderSpec
 from ...language.generation.settings import SEARCHES, GenerationSettings
 from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
@@ -34,11 +33,10 @@ class GenerateSection(ProgressSection):
     title, opened = "Generate", True
     work = "Writing captions"
     doing, cancel_tip = "writing captions", "Stop; the results stay as they are"
-    follows = "record"
+    follows = "record captions"  # a bank may be the memory of a DeCap checkpoint
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._memory: CaptionBank | None = None
         self.file: Path | None = None
         self.decoder = combo_box(list(DECODERS), tip="What writes the sentences")
         for place, spec in enumerate(DECODERS.values()):
@@ -62,7 +60,7 @@ class GenerateSection(ProgressSection):
             self.sentence,
         ]
         stack(self, form(rows), Section("How sentences are written", options, opened=False))
-        self.decoder.currentIndexChanged.connect(self._forget_file)
+        self.decoder.currentIndexChanged.connect(lambda _: self.choose_file(None))
         self.options.changed.connect(self.refresh)
 
     @property
@@ -73,11 +71,11 @@ class GenerateSection(ProgressSection):
     @property
     def request(self) -> CaptionRequest:
         """What is chosen."""
-        memory = self._memory if self.spec.memory else None
+        chosen = self._session.captions
         return CaptionRequest(
             decoder=self.spec.name,
             file=self.file,
-            memory=memory,
+            memory=chosen[0] if chosen is not None and self.spec.memory else None,
             settings=GenerationSettings(**self.options.values()),
         )
 
@@ -92,20 +90,12 @@ class GenerateSection(ProgressSection):
         if file := ask_file(self, "Weights of a decoder", kinds):
             self.choose_file(file)
 
-    def _forget_file(self, _: Any = None) -> None:
-        self.choose_file(None)
-
     # -- for the panel ------------------------------------------------------------------------
 
     def bind(self) -> None:
         """Follow the session."""
         super().bind()
         self.after("row", self._show_sentence)
-
-    def use_memory(self, bank: CaptionBank | None) -> None:
-        """Use a bank as the memory of DeCap checkpoints."""
-        self._memory = bank
-        self.refresh()
 
     def refresh(self, _: object = None) -> None:
         """Enable what can be done now, or say why nothing can be written."""

@@ -24,7 +24,6 @@ from ...batch.decided import archive_file, file_in, has_its_image
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
-from ...library.adding import stored_path
 from ...library.deciding import names_of
 from ...library.library import Library
 from ...library.thumbnails import Pixels, cut_out, outlined
@@ -36,7 +35,7 @@ from ...results.spaces import Space, check_alike
 from ...review.decisions import Decision
 from ...review.reporting import decisions_of
 from ...review.together import Decided, Outline
-from ..layers.layers import SERIES, file_of
+from ..layers.layers import place_of_file
 from ..layers.pictures import copy_layer
 from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
@@ -74,6 +73,7 @@ class RegionTable:
     embed: Callable[[Sequence[int]], FloatArray]
     files: Mapping[str, File] = field(default_factory=dict)  # Of images that have other names
     spaces: Mapping[str, Space] = field(default_factory=dict)  # Of the images of a project
+    library: Library | None = None  # That the rows are of
     # The row of each region of the results shown, (N,); -1 for one that is not here
     here: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
     _rows: dict[Any, int] = field(default_factory=dict)
@@ -223,41 +223,33 @@ def of_image(session: Session) -> Callable[[], RegionTable]:
             at = position if finder.all_planes else ()
             layer = copy_layer(image, finder.view_at(at), shown_only=True, snapshot=False)
             planes[position] = layer.source(finder.plane(at).cut)
-    words = () if review is None else tuple(review.words)
-    file = _shown_file(session)
-    return partial(_shown, record.results, record.masks, decisions, planes, words, file)
+    results, masks, file = record.results, record.masks, _shown_file(session)
+    words = dict.fromkeys((*_words(results), *(() if review is None else review.words)))
 
+    def read() -> RegionTable:
+        compressed = masks if isinstance(masks, dict) else compress_masks(masks or ())
+        regions = results.regions
 
-def _shown(
-    results: Results,
-    masks: Any,
-    decisions: Mapping[RegionKey, Decision],
-    planes: Mapping[Position, PlaneSource],
-    words: Sequence[str],
-    file: File,
-) -> RegionTable:
-    compressed = masks if isinstance(masks, dict) else compress_masks(masks or ())
-    regions = results.regions
+        def cut(rows: Sequence[int]) -> Cut:
+            for row in rows:
+                one = regions[row]
+                mask = compressed.get((one.position, one.id))
+                plane = planes.get(one.position)
+                yield row, None if plane is None else _cropped(plane, one.bbox, mask)
 
-    def cut(rows: Sequence[int]) -> Cut:
-        for row in rows:
-            one = regions[row]
-            mask = compressed.get((one.position, one.id))
-            plane = planes.get(one.position)
-            yield row, None if plane is None else _cropped(plane, one.bbox, mask)
+        return RegionTable(
+            frame=_frame(_cells("", results, decisions)),
+            words=tuple(words),
+            cut=cut,
+            embed=lambda rows: np.stack([regions[row].embedding for row in rows]),
+            files={"": file},
+        )
 
-    return RegionTable(
-        frame=_frame(_cells("", results, decisions)),
-        words=tuple(dict.fromkeys((*_words(results), *words))),
-        cut=cut,
-        embed=lambda rows: np.stack([regions[row].embedding for row in rows]),
-        files={"": file},
-    )
+    return read
 
 
 def _shown_file(session: Session) -> File:
-    path = file_of(session.image)
-    return ("", 0) if path is None else (stored_path(path), session.image.metadata.get(SERIES, 0))
+    return place_of_file(session.image) or ("", 0)
 
 
 # -- the project -----------------------------------------------------------------------------------
@@ -388,6 +380,7 @@ def read_library(library: Library) -> RegionTable:
         words=tuple(word for word in words if word),
         cut=cut,
         embed=lambda rows: library.vectors(ids[np.asarray(rows, int)]),
+        library=library,
         files={name: file for name, file in zip(made["image"], files, strict=True) if file[1]},
     )
 

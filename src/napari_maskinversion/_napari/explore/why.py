@@ -58,7 +58,6 @@ class WhySection(RegionSection):
         tip = "The run saw this region in a window; look for the word on the whole image instead"
         name = "Where a word is on the whole image"
         self.whole = check_box("On the whole image", tip, name=name)
-        self._windowed = False
         self.legend = Note()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.step = QSlider(Qt.Orientation.Horizontal)
@@ -104,17 +103,18 @@ class WhySection(RegionSection):
     @property
     def on_whole(self) -> bool:
         """Whether to explain on the whole image although the run used a window."""
-        return self._windowed and self.shown in (LABEL, AGAINST) and self.whole.isChecked()
+        return self._can_be_whole and self.whole.isChecked()
+
+    @property
+    def _can_be_whole(self) -> bool:
+        """Whether a word is looked for, of a region that the run saw in a window."""
+        region = self.region
+        return region is not None and not region.window.whole and self.shown in (LABEL, AGAINST)
 
     def set_colors(self, line: str, text: str) -> None:
         """Follow the theme."""
         self.curve.line_color, self.curve.text_color = QColor(line), QColor(text)
         self.curve.update()
-
-    def _show_windowed(self, windowed: bool) -> None:
-        """Offer the whole image for a region that the run saw in a window."""
-        self._windowed = windowed
-        self.whole.setVisible(windowed and self.shown in (LABEL, AGAINST))
 
     def _offer(self, names: Sequence[str], best: Sequence[str]) -> None:
         """List labels; keep the two chosen ones, or choose the best two."""
@@ -171,7 +171,7 @@ class WhySection(RegionSection):
         layout = self._rows.layout()
         layout.setRowVisible(self.label, self.shown in (LABEL, AGAINST))
         layout.setRowVisible(self.other, self.shown == AGAINST)
-        self._show_windowed(self._windowed)
+        self.whole.setVisible(self._can_be_whole)
         for widget in (self.legend, self._slider, self.curve):
             widget.setVisible(False)
 
@@ -243,7 +243,7 @@ class WhySection(RegionSection):
         self._explain(region)
         if region is None or record is None:
             return
-        self._show_windowed(not region.window.whole)
+        self.whole.setVisible(self._can_be_whole)
         if region.ranking is not None:
             best = () if self.pinned else region.ranking.labels[:2]
             self._offer(sorted(region.ranking.labels, key=str.casefold), best)

@@ -250,10 +250,8 @@ class ImagesController(Topic, QObject):
         if not self.keeper.is_kept:  # somebody drew while this one was read
             self._leave(partial(self._show, opened))
             return
-        before, self.keeper.kept_record = self.shown, None
-        words = self._session.vocabulary
+        before, words = self.shown, self._session.vocabulary
         shown = show_image(self._viewer, self._session, opened, before)
-        self.keeper.kept_record = self._session.record
         if self._session.vocabulary != words:
             self._take_as_of_regions()
         self.keeper.show(None)  # what leaves now is on the disk
@@ -337,7 +335,6 @@ class ImagesController(Topic, QObject):
             self._show(opened)
         elif same and session.regions is shown.labels:
             shown.show_results(opened, session.scope)
-            self.keeper.kept_record = session.record
             self._bring_words(opened)
             self._go_on(opened)
             self.part.model.set_summary(opened.name, opened.summary)
@@ -378,18 +375,12 @@ class ImagesController(Topic, QObject):
         state, model = self._session.project, self.part.model
         if not isinstance(written, Written) or self.keeper.disk is None or state is None:
             return
-        self.part.project = written.project
+        project = self.part.project = written.project
         here = self.shown is not None and self.shown.name == written.image
-        if written.listed:
-            names = tuple(written.project.by_name)
-            self._session.project = replace(state, names=names, done=written.project.done)
-            self.ahead.prepare()
-        if written.regions is not None:
-            is_done = written.image in written.project.done
-            if not is_done and written.image in state.done:  # with regions to decide about
-                self._session.project = replace(state, done=state.done - {written.image})
-            if here and self._session.results is None:
-                model.set_summary(written.image, Summary(regions=len(written.regions)))
+        names = tuple(project.by_name)
+        self._session.project = replace(state, names=names, done=project.done)
+        if written.regions is not None and here and self._session.results is None:
+            model.set_summary(written.image, Summary(regions=len(written.regions)))
         if written.image and not here:
             self.ahead.forget(written.image)
             model.drop_summary(written.image)
@@ -398,7 +389,7 @@ class ImagesController(Topic, QObject):
             self._session.computed += 1
         if written.words:  # what was prepared has other words
             self.ahead.forget()
-            self.ahead.prepare()
+        self.ahead.prepare()
 
     # -- what is shown ------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from ..workers.worker import Worker
 from .project_disk import ProjectDisk, Written
 from .shown_image import ShownImage
 
-_WAIT: Final = 600  # milliseconds after a stroke, a step or another word until it is kept
+_WAIT: Final = 800  # milliseconds after a stroke, a step or another word until it is kept
 _CLOSING: Final = 60  # seconds that a closing window waits for the disk
 
 
@@ -40,7 +40,7 @@ class Keeper(Topic, QObject):
         self._viewer, self._session = viewer, session
         self.disk: ProjectDisk | None = None
         self.shown: ShownImage | None = None
-        self.kept_record: Any = None  # results that are on the disk
+        self._kept_record: Any = None  # results that are on the disk
         self._drawn = self._sent = self._kept = 0
         self._is_sending = False
         self._then: Callable[[], object] | None = None  # once all regions are there
@@ -248,12 +248,9 @@ class Keeper(Topic, QObject):
         if written.stamp >= self._sent:
             self._is_sending = False
         if written.problem:
-            remedy = "free some space" if written.is_disk_full else "solve this"
-            self._refuse(
-                f"{written.problem.rstrip('.')}. What you drew is not saved: {remedy}, then save "
-                "it again.",
-                "save regions",
-            )
+            why = written.problem.rstrip(".")
+            text = f"{why}. What you drew is not saved: solve this, then save it again."
+            self._refuse(text, "save regions")
             return
         self._kept = max(self._kept, written.stamp)
         if written.layers > 1 and self.shown is not None:
@@ -309,14 +306,14 @@ class Keeper(Topic, QObject):
     def _record_changed(self, record: ResultRecord | None) -> None:
         """Keep the results of a run beside the project, as a batch would write them."""
         own, disk = self.own, self.disk
-        if record is None or own is None or disk is None or record is self.kept_record:
+        if record is None or own is None or disk is None or record is self._kept_record:
             return
         whole = record.settled and record.only is None and len(record.results) >= record.total
         if not whole or record.live or record.reopened:
             return
         if self._begun != (record.snapshot, True):
             return
-        self.kept_record = record
+        self._kept_record = record
         self.flush()
         if isinstance(record.masks, dict):
             self.writing.start(

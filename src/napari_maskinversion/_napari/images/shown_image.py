@@ -16,17 +16,16 @@ from qtpy.QtCore import QObject
 from ...base.errors import InputError
 from ...base.identity import identify_image, plane_text
 from ...images.opening import open_image
-from ...library.adding import stored_path
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import (
     FILE,
     IDENTITY,
     ONLY_FIRST,
     SERIES,
-    file_of,
     is_ours,
     is_regions,
     is_shapes,
+    place_of_file,
 )
 from ..layers.overlays import RegionBorder
 from ..layers.pictures import Channels, copy_picture
@@ -294,11 +293,8 @@ class Elsewhere(QObject):
         self._border.remove()
 
     def _layer_of(self, place: RegionPlace) -> Any:
-        for one in image_layers(self._viewer):
-            file = file_of(one)
-            if file is not None and (stored_path(file), one.metadata.get(SERIES, 0)) == place.file:
-                return one
-        return None
+        layers = image_layers(self._viewer)
+        return next((one for one in layers if place_of_file(one) == place.file), None)
 
     def _show(self, looked_up: Any) -> None:
         place, box, layers = looked_up
