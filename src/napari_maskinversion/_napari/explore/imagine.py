@@ -92,13 +92,13 @@ class ImagineSection(ProgressSection):
         decoders = {spec.title: spec.name for spec in DECODERS.values()}
         self.decoder = combo_box(decoders, tip="The diffusion model that draws")
         tip = "Use a decoder in another folder, in the layout of diffusers"
-        self.folder = button(
-            "Folder...", tip, partial(self._ask, "the decoder", self.choose_folder)
-        )
+        ask = partial(self._ask, "Folder of the decoder", self.choose_folder)
+        self.folder = button("Folder...", tip, ask)
         self.prompt = text_field("a dog on a beach", "A sentence to draw the region in")
         self.subject = text_field("dog", "The word of the prompt that the region replaces")
         tip = "Use the prior, which reads the prompt, in another folder"
-        self.prior = button("Prior...", tip, partial(self._ask, "the prior", self.choose_prior))
+        ask = partial(self._ask, "Folder of the prior", self.choose_prior)
+        self.prior = button("Prior...", tip, ask)
         own = {one.key: one for one in fields_of(model=PictureSettings)}
         self.form = SettingsForm(
             [replace(own[key], **_FIELDS.get(key, {})) for key in _SHOWN],
@@ -116,7 +116,8 @@ class ImagineSection(ProgressSection):
         self.copy = button("Copy the command", tip, self._copy)
         self.draw = button("Draw", "", self.run)
         tip = "Write these pictures and imagine.json to a folder"
-        self.save = button("Save...", tip, partial(self._ask, "the pictures", self.save_in))
+        ask = partial(self._ask, "Save the pictures in a folder", self.save_in)
+        self.save = button("Save...", tip, ask)
         self._grid = QWidget()
         self._cells = QGridLayout(self._grid)
         self._cells.setContentsMargins(6, 2, 6, 2)
@@ -169,9 +170,9 @@ class ImagineSection(ProgressSection):
         self._folders[self.spec.name] = folder
         self._show_folder()
 
-    def _ask(self, what: str, then: Callable[[Path], None]) -> None:
+    def _ask(self, title: str, then: Callable[[Path], None]) -> None:
         """Ask for a folder."""
-        if folder := ask_folder(self, f"Folder of {what}"):
+        if folder := ask_folder(self, title):
             then(folder)
 
     def choose_prior(self, folder: Path) -> None:
