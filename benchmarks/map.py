@@ -40,8 +40,8 @@ def timed(act: Callable[[], object]) -> float:
 def on_canvas(points: Any, group: Any) -> dict[str, Any]:
     """Time what a user does with the map, in milliseconds."""
     from napari._qt.qt_event_loop import get_qapp
-
     from napari_maskinversion._napari.explore.map_colors import groups, numbers
+
     from napari_maskinversion._napari.explore.map_view import MapView
     from napari_maskinversion.language.labels.label import colors_of
 

@@ -11,7 +11,7 @@ from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.base.progress import Tick, listening
 from napari_maskinversion.library import embedding_map as module
 from napari_maskinversion.library.embedding_map import embedding_map
-from napari_maskinversion.results.spaces import OneSpace
+from napari_maskinversion.results.spaces import Space, check_alike
 from tests.library.made import bundle, vectors
 
 
@@ -99,8 +99,7 @@ def test_tsne_tells_its_steps_and_stops_where_it_has_to():
 
 
 def test_spaces_never_mix():
-    space = OneSpace()
-    space.check(bundle(3).results)
-    space.check(bundle(4, seed=1).results)
+    alike = [Space.of(made.results) for made in (bundle(3), bundle(4, seed=1))]
+    check_alike(alike)
     with pytest.raises(InputError, match=r"different settings \(other weights of "):
-        space.check(bundle(3, fingerprint="other model").results)
+        check_alike([*alike, Space.of(bundle(3, fingerprint="other model").results)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -106,17 +106,11 @@ class Space:
         ]
 
 
-class OneSpace:
-    """Refuses results whose embeddings cannot be compared with those before."""
-
-    def __init__(self) -> None:
-        self._first: Space | None = None
-
-    def check(self, results: Results) -> None:
-        """Take results of the same space, or refuse them."""
-        space = Space.of(results)
-        self._first = self._first or space
-        if differences := space.differences(self._first):
+def check_alike(spaces: Iterable[Space]) -> None:
+    """Refuse images whose embeddings cannot be compared."""
+    known = list(spaces)
+    for space in known[1:]:
+        if differences := space.differences(known[0]):
             raise InputError(
                 f"The images were run with different settings ({', '.join(differences)}), so "
                 "their embeddings cannot be compared; run them again with the same ones."

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.explore.find_anywhere import HitsLayer, make_regions
+from napari_maskinversion._napari.explore.hits import make_regions
 from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
@@ -39,12 +39,8 @@ def search(qtbot, panel, words=None):
     qtbot.waitUntil(lambda: not part.worker.busy, timeout=120_000)
 
 
-def outlines(viewer):
-    return next((layer for layer in viewer.layers if layer.name.startswith("found: ")), None)
-
-
 def test_words_become_regions_in_one_click_and_one_undo_takes_them_back(
-    qtbot, viewer, dock, frog, messages, run_to_end
+    qtbot, window, viewer, dock, frog, messages, run_to_end
 ):
     image, mask = frog
     layer = viewer.add_image(image, name="pond")
@@ -55,23 +51,31 @@ def test_words_become_regions_in_one_click_and_one_undo_takes_them_back(
     panel.model.form.set_values({"inversion.steps": 2})
     assert part.hits.isHidden()
     search(qtbot, panel, "frog")
-    # The outlines lie in a layer of our own; the best hit is first in the table.
+    # Borders are drawn around them; the best hit is first in the table.
     assert "No SAM checkpoint" in part.about.text()
     usual = part.model.rowCount()
-    assert len(np.unique(outlines(viewer).data)) == usual + 1
-    around = [np.argwhere(where) for where in (mask, outlines(viewer).data == 1)]
-    ends = [np.r_[one.min(0), one.max(0)] for one in around]
-    assert np.abs(ends[0] - ends[1]).max() < 10
+    regions, border = part.model.finding.regions, part.hits.border
+    where = np.argwhere(mask)
+    ends = regions[0].bbox, (*where.min(0), *(where.max(0) + 1))
+    assert np.abs(np.subtract(*ends)).max() < 10
+
+    def drawn(count):
+        boxes = np.array([region.bbox for region in regions[:count]])
+        corners = [boxes[:, :2].min(0) - 0.5, boxes[:, 2:].max(0) - 0.5]
+        return border.corners is not None and np.allclose(border.corners, corners)
+
+    assert drawn(usual)
     # A lower threshold shows more, a higher one less.
     part.hits.threshold.setValue(part.hits.threshold.minimum())
     assert part.model.rowCount() >= usual > 1
-    qtbot.waitUntil(lambda: outlines(viewer).data.max() == part.model.rowCount())
+    qtbot.waitUntil(lambda: drawn(part.model.rowCount()))
     part.hits.threshold.setValue(part.hits.threshold.maximum())
     assert part.model.rowCount() == 1
+    qtbot.waitUntil(lambda: drawn(1))
     assert part.hits.make.text() == "Make 1 region"
     qtbot.mouseClick(part.hits.make, Qt.MouseButton.LeftButton)
     made = panel.session.regions
-    assert outlines(viewer) is None
+    assert border.corners is None
     assert part.hits.isHidden()
     assert part.model.rowCount() == 0
     assert made.features.set_index("index").loc[1, "label"] == "frog"
@@ -125,7 +129,6 @@ def test_hits_belong_to_their_image(qtbot, viewer, dock, frog):
     assert not part.hits.isHidden()
     panel.session.choose(image=second)
     assert part.hits.isHidden()
-    assert outlines(viewer) is None
     assert part.model.rowCount() == 0
     # An answer that comes after another image was chosen is not shown; a closed image has no hits.
     panel.session.choose(image=first)
@@ -139,7 +142,6 @@ def test_hits_belong_to_their_image(qtbot, viewer, dock, frog):
     assert not part.hits.isHidden()
     viewer.layers.remove(first)
     assert part.hits.isHidden()
-    assert outlines(viewer) is None
 
 
 def squares(*corners, name="cell", side=8):
@@ -187,20 +189,6 @@ def test_hits_join_regions_where_there_is_room_and_keep_their_words(viewer, dock
     assert np.array_equal(layer.data, labels)
     layer.redo()
     assert np.array_equal(layer.data, before)
-
-
-def test_what_is_cut_off_hides_nothing_of_better_hits(viewer):
-    image = viewer.add_image(np.zeros((2, 40, 40)), name="stack")
-    hits = squares((2, 2), (4, 4), (20, 20))
-    layer = HitsLayer(viewer)
-    layer.show(image, plane(viewer, image), hits)
-    alone = []
-    for count in (3, 1):
-        layer.cut(count)
-        assert outlines(viewer).data.max() == count
-        alone.append(outlines(viewer).data == 1)
-    assert np.array_equal(*alone)
-    assert alone[0].sum() == 8 * 8 - 4 * 4  # an outline, drawn once: a threshold only hides hits
 
 
 def test_settings_of_drawn_regions_show_only_where_these_are_ranked(widget):

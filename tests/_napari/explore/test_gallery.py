@@ -22,7 +22,6 @@ from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch.decided import archive_file, decide_steps
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.library import deciding
-from napari_maskinversion.library.deciding import decide_steps as decide_in_library
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.store import Store
 from napari_maskinversion.results.export.archive import open_archive
@@ -126,7 +125,7 @@ def test_one_key_decides_about_regions_of_all_images_and_one_takes_it_back(
     settled(qtbot, panel)
     assert {one for one, _ in states(gallery)} == {"rejected"}
     with monkeypatch.context() as patch:  # what could not be taken back can be once more
-        patch.setattr(across, "take_back_work", cannot)
+        patch.setattr(across, "decide_work", cannot)
         gallery.undo()
         settled(qtbot, panel)
     qtbot.keyClick(gallery.wall, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
@@ -315,12 +314,13 @@ def test_regions_of_a_library_are_decided_and_taken_back(
     gallery.undo()
     qtbot.waitUntil(lambda: not gallery.decider.busy)
     assert {one for one, _ in states(gallery)} == {"undecided"}
-    library.remove(ids=[1])
-    verdict = Verdict(regions={}, status="rejected")
-    list(decide_in_library(library, [2], verdict))  # another part of the panel
+    # What another part of the panel decides in a project whose images the library has.
+    taken = Change(RegionKey(2), None, Decision(region=RegionKey(2), status="rejected"))
+    files = {"one": ((tmp_path / "image-0.png").as_posix(), 0)}
+    gallery._session.ask("decided", (None, Decided(steps={"one": (taken,)}), files))
+    assert states(gallery)[1] == ("rejected", "")
     gallery._session.library_changes += 1
-    qtbot.waitUntil(lambda: states(gallery)[1] == ("rejected", ""))
-    assert {one for one, _ in states(gallery)} == {"undecided", "rejected"}
+    assert "There are newer ones" in gallery.about.text()
 
 
 @pytest.fixture
@@ -357,7 +357,7 @@ def test_decisions_about_another_project_are_not_taken_back(section_of):
     gallery.decide("rejected")
     key = RegionKey(1)
     step = (Change(key, None, Decision(region=key, status="rejected")),)
-    session.ask("decided", (asked[0], Decided(steps={"cell-1.png": step})))
+    session.ask("decided", (asked[0], Decided(steps={"cell-1.png": step}), {}))
     assert gallery.buttons["undo"].isEnabled()
     session.project = ProjectState("others", (), file="others.yaml")
     assert not gallery.buttons["undo"].isEnabled()

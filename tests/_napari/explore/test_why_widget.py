@@ -16,10 +16,9 @@ from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.methods.registry import Method
-from napari_maskinversion.pipeline import comparing, estimate, progress
+from napari_maskinversion.pipeline import comparing, progress
 from napari_maskinversion.pipeline.explaining import Explainer, difference, stretched
 from napari_maskinversion.pipeline.progress import Progress
-from napari_maskinversion.pipeline.timings import Speed
 from napari_maskinversion.results.settings import fields_of
 from tests.engine.tiny import tiny_clip
 from tests.scenes import demo_model, picture
@@ -486,7 +485,6 @@ def test_a_new_setting_of_the_inversion_can_be_compared(qtbot, monkeypatch):
     assert "Keep heatmaps of the last step" not in titles
     part.what.setCurrentIndex(part.what.findText("Patience"))
     part.form["inversion.patience"].setValue(4)
-    assert part.estimator.busy
     assert part.changed == "patience"
     assert part.value == 4
     assert part.stack.currentWidget() is part.form["inversion.patience"]
@@ -494,37 +492,6 @@ def test_a_new_setting_of_the_inversion_can_be_compared(qtbot, monkeypatch):
 
 def other_model(name):
     return demo_model() if name == "demo" else wrap_open_clip(tiny_clip(image_size=64))
-
-
-def test_before_a_comparison_and_before_finding_the_device_is_named(qtbot, answered, monkeypatch):
-    wait_for = partial(qtbot.waitUntil, timeout=30_000)
-    monkeypatch.setattr(estimate, "known_speed", lambda *_: Speed(encoding=1.0, step=0.2))
-    part = opened(qtbot, answered, 1)
-    wait_for(lambda: "On the CPU (" in part.estimate.text())
-    first, second = part.estimate.text().split("\n")
-    assert first == "1 region, twice, about 4 s"
-    assert second.startswith("On the CPU (")
-    choose(qtbot, part.what, "Steps")
-    part.form["inversion.steps"].setValue(44)
-    wait_for(lambda: "about 12 s" in part.estimate.text())
-    # A choice that cannot be compared is said here already.
-    answered.model.method.choose("alphaclip")
-    wait_for(lambda: "AlphaCLIP needs weights" in part.estimate.text())
-    answered.model.method.choose("maskinversion")
-    words = answered.finder
-    monkeypatch.setattr(words, "isVisible", lambda: False)
-    words.alpha.setValue(3)
-    qtbot.waitUntil(lambda: not answered.finder.estimator.busy)
-    assert words.estimate.isHidden()  # out of sight nothing is counted
-    monkeypatch.setattr(words, "isVisible", lambda: True)
-    words.whole.click()
-    words.whole.click()
-    wait_for(lambda: "On the CPU (" in words.estimate.text())
-    first, second = words.estimate.text().split("\n")
-    assert first == ("The first search: 4 regions, about 5 s")
-    assert second.startswith("On the CPU (")
-    answered._viewer.layers.remove("cells")
-    wait_for(lambda: words.estimate.isHidden())
 
 
 def rgb(color):

@@ -148,6 +148,7 @@ def review(qtbot, panel):
     """Switch the review on."""
     panel.do("review")
     qtbot.waitUntil(lambda: panel.review.state is not None)
+    qtbot.waitUntil(lambda: not panel.session.review_opening)
     return panel.review.state
 
 

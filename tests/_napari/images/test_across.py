@@ -235,8 +235,8 @@ def test_undo_waits_for_the_review_that_is_being_opened(qtbot, panel, computed, 
 def test_decisions_that_go_on_while_the_panel_is_closed_are_counted_when_it_opens_again(
     qtbot, panel, computed, monkeypatch
 ):
-    work, closed = across.accept_work, threading.Event()
-    monkeypatch.setattr(across, "accept_work", lambda *a, **k: closed.wait(60) and work(*a, **k))
+    work, closed = across.decide_work, threading.Event()
+    monkeypatch.setattr(across, "decide_work", lambda *a, **k: closed.wait(60) and work(*a, **k))
     second = open_archive(archive_file(panel.images.project, "cell-2.png")).results
     accept(panel, second.regions[0].suggestion)
     qtbot.waitUntil(lambda: panel.images.across.deciding.busy)
@@ -257,7 +257,7 @@ def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
 ):
     bundle = open_archive(archive_file(panel.images.project, "cell-2.png"))
     accept_all(qtbot, panel, bundle.results.regions[0].suggestion)
-    monkeypatch.setattr(across, "take_back_work", lambda *_, **__: Decided(stopped=True))
+    monkeypatch.setattr(across, "decide_work", lambda *_, **__: Decided(stopped=True))
     undo_all(qtbot, panel)
     assert "takes back the rest" in panel.foot.status.text()
     monkeypatch.undo()
@@ -279,9 +279,9 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
             time.sleep(0.01)
         went_on.set()
         show(About("cell-2.png", Summary(regions=2, decided=2)))
-        return Decided(word="car", steps={"cell-2.png": [(1, ())]})
+        return Decided(steps={"cell-2.png": [(1, ())]})
 
-    monkeypatch.setattr(across, "accept_work", slow)
+    monkeypatch.setattr(across, "decide_work", slow)
     open_project(qtbot, panel, project)
     panel.images.ahead.forget()
     panel.images.part.together.accept.click()

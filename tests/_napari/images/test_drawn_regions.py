@@ -45,7 +45,7 @@ FIRST, SECOND, THIRD = "cell-1.png", "cell-2.png", "cell-3.png"
 @pytest.fixture
 def third(qtbot, panel, project, monkeypatch):
     """The window at the third image, which has no regions; nothing is computed ahead."""
-    monkeypatch.setattr(ahead, "ahead_work", read_ahead)
+    monkeypatch.setattr(ahead, "open_work", read_ahead)
     write_place(project / "project.yaml", Place(image=THIRD))
     open_project(qtbot, panel, project)
     return panel
@@ -211,7 +211,7 @@ def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_k
     qtbot.waitUntil(lambda: not third.images.finding.busy)
     qtbot.waitUntil(lambda: not third.images.keeper.writing.busy)
     assert ids(third.images.shown.labels.data) == [1]
-    assert "not saved: free some space, then save it again" in third.foot.status.text()
+    assert "not saved: solve this, then save it again" in third.foot.status.text()
     assert third.foot.help.text() == "Save again"
     monkeypatch.setattr(opened.coco_writing, "write_coco", write)
     third.foot.help.click()
@@ -313,15 +313,15 @@ def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided
 @pytest.fixture
 def late(monkeypatch):
     """What is computed ahead ends once this event is set."""
-    gate, work = threading.Event(), ahead.ahead_work
+    gate, work = threading.Event(), ahead.open_work
 
-    def slow(*arguments, computed):
+    def slow(*arguments):
         while not gate.is_set():
             time.sleep(0.01)
             show("...")
-        return work(*arguments, computed=computed)
+        return work(*arguments)
 
-    monkeypatch.setattr(ahead, "ahead_work", slow)
+    monkeypatch.setattr(ahead, "open_work", slow)
     yield gate
     gate.set()
 

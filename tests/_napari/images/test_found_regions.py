@@ -6,7 +6,7 @@ import numpy as np
 import tifffile
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.explore import find_across
+from napari_maskinversion._napari.explore import region_sources
 from napari_maskinversion._napari.explore.region_sources import open_region, read_library
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.layers.layers import FILE
@@ -72,7 +72,7 @@ def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed, monkey
     assert (best.place, round(best.similarity, 3)) == (place, 1)
     # Cancel ends it also while pictures are cut.
     with monkeypatch.context() as patch:
-        patch.setattr(find_across, "outlined", lambda _: part.worker.cancel())
+        patch.setattr(region_sources, "outlined", lambda _: part.worker.cancel())
         assert search(qtbot, panel, "a dog")[0] is best
     # Results that cannot be read are told.
     archive_file(OpenProject.read(computed), place.image).write_bytes(b"damaged")
@@ -180,8 +180,9 @@ def test_of_a_file_with_several_images_the_one_of_the_region_is_opened(qtbot, pa
     open_region(session, table.place(row))
     qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
     np.testing.assert_array_equal(session.image.data, pixels[1])
-    table.select(session, [0, row], table.here(session))
-    assert table.selected(session, table.here(session)).tolist() == [0, row]
+    table.find_here(session)
+    table.select(session, [0, row])
+    assert table.selected(session).tolist() == [0, row]
 
 
 def test_a_project_adds_what_it_computes_to_its_library(qtbot, panel, project):

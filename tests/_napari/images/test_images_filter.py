@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from napari_maskinversion._napari.images.images_filter import images_filter
+from napari_maskinversion._napari.images.images_model import images_filter
 from napari_maskinversion.batch.decided import Summary
 from napari_maskinversion.results.region_result import RegionResult
 

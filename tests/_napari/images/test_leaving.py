@@ -35,7 +35,7 @@ def slowed(monkeypatch):
 def test_an_image_that_was_left_before_it_was_read_is_never_shown(qtbot, panel, project, slowed):
     open_project(qtbot, panel, project)
     panel.images.ahead.forget()
-    read = slowed(images_controller, "open_image_work", lambda _, name: name == "cell-2.png")
+    read = slowed(images_controller, "open_work", lambda _, name: name == "cell-2.png")
     kept = slowed(ProjectDisk, "keep_regions")
     shown = []
     panel.session.events.project.connect(lambda state: shown.append(state.current))

@@ -25,7 +25,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch import opened as batch_opened
-from napari_maskinversion.batch.decided import add_to_library
+from napari_maskinversion.batch.decided import add_to_library, decide_steps
 from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
@@ -49,7 +49,7 @@ def suggest(project, stop=lambda value: False):
 def test_suggest_for_all_computes_each_image_once_and_goes_on_where_it_stopped(project):
     opened = OpenProject.read(project)
     ended, told = suggest(opened, stop=lambda value: isinstance(value, About))
-    assert ended is None  # stopped after the first image
+    assert (ended.done, ended.total, ended.stopped) == (1, 2, True)
     assert is_computed(opened.task("cell-1.png"))
     ended, told = suggest(opened)
     assert (ended.done, ended.total) == (1, 1)
@@ -66,7 +66,8 @@ def test_decisions_that_were_saved_when_it_stopped_are_in_the_library(computed_o
     for name in names:
         add_to_library(opened, name, library)
     verdict = Verdict(regions={name: [RegionKey(1)] for name in names}, status="rejected")
-    work, last = partial(decide_work, opened, verdict, library), "Image 1 of 2"
+    steps, last = partial(decide_steps, verdict=verdict), "Image 1 of 2"
+    work = partial(decide_work, opened, steps, 2, library)
     ended, _ = do(work, lambda value: isinstance(value, ManyImages) and last in value.text)
     assert (ended.count, ended.stopped) == (2, True)
     assert len(library.rows(decision="rejected")) == 2

@@ -20,10 +20,10 @@ from ...language.captions.bank import TOP, CaptionBank
 from ...language.captions.building import build_bank, continue_bank, default_folder
 from ...language.captions.caption_files import read_captions
 from ...pipeline.captions import add_captions
+from ...pipeline.estimate import in_words
 from ...results.region_result import RegionResult
 from ...results.results import Results
 from ..run_requests.preparing import check_on_disk
-from ..session import same_regions
 from ..widgets.controls import number_box
 from ..widgets.dialogs import ask_file, ask_folder
 from ..widgets.sections import Note, Section, button, combo_box, form, line, stack, text_field
@@ -31,13 +31,13 @@ from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
 from ..workers.preload import preload_torch
-from ..workers.worker import Worker
 from .generate import GenerateSection
 from .work_section import ProgressSection, Shared
 
 _MOST: Final = 50
 _NONE: Final = "no captions"
 _REGIONS: Final = 500  # between two chances to stop a search
+_SURE: Final = 3  # seconds until the time left can be told
 
 
 class CaptionsSection(ProgressSection):
@@ -50,9 +50,6 @@ class CaptionsSection(ProgressSection):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._banks: list[CaptionBank] = []
-        name = "Opening the caption bank"
-        self._opening = Worker("latest", name, self.add, refuse, parent=self)
         self.banks = combo_box([_NONE], tip="The caption bank for the next run")
         tip = "How many captions each region gets"
         self.top = number_box(1, _MOST, TOP, tip, name="Captions of a region")
@@ -61,10 +58,10 @@ class CaptionsSection(ProgressSection):
             "Build...",
             "Embed the captions of a text or CSV file with the model chosen above; they are kept "
             "on this machine",
-            self.ask_file,
+            self._build_from_file,
         )
         tip = "Use a bank that you built before: choose its folder"
-        self.open = button("Open...", tip, self.ask_folder)
+        self.open = button("Open...", tip, self._open_folder)
         self.resume = button(
             "Continue", "Embed the remaining captions of this bank", self._continue
         )
@@ -96,35 +93,21 @@ class CaptionsSection(ProgressSection):
     @property
     def bank(self) -> CaptionBank | None:
         """The chosen bank."""
-        place = self.banks.currentIndex() - 1
-        return self._banks[place] if 0 <= place < len(self._banks) else None
+        bank: CaptionBank | None = self.banks.currentData()
+        return bank
 
     def add(self, bank: CaptionBank) -> None:
         """Add a bank and choose it; it replaces its own earlier state."""
-        folders = [known.folder.resolve() for known in self._banks]
-        folder = bank.folder.resolve()
-        if folder in folders:
-            place = folders.index(folder)
-            self._banks[place] = bank
-            self.banks.setItemText(place + 1, title_of(bank))
-        else:
-            place = len(self._banks)
-            self._banks.append(bank)
-            self.banks.addItem(title_of(bank))
-        self.banks.setItemData(place + 1, str(bank.folder), Qt.ItemDataRole.ToolTipRole)
-        self.banks.setCurrentIndex(place + 1)
+        boxes, folder = self.banks, bank.folder.resolve()
+        known = [boxes.itemData(place).folder.resolve() for place in range(1, boxes.count())]
+        place = 1 + (known.index(folder) if folder in known else len(known))
+        if folder not in known:
+            boxes.addItem("")
+        boxes.setItemText(place, title_of(bank))
+        boxes.setItemData(place, bank)
+        boxes.setItemData(place, str(bank.folder), Qt.ItemDataRole.ToolTipRole)
+        boxes.setCurrentIndex(place)
         self.refresh()
-
-    def ask_file(self) -> None:
-        """Ask for a file of captions."""
-        kinds = "Captions (*.txt *.csv *.tsv);;All files (*)"
-        if file := ask_file(self, "Build a caption bank", kinds):
-            self.build_from(file)
-
-    def ask_folder(self) -> None:
-        """Ask for the folder of a bank."""
-        if folder := ask_folder(self, "Open a caption bank"):
-            self.open_folder(folder)
 
     # -- for the panel ------------------------------------------------------------------------
 
@@ -135,7 +118,6 @@ class CaptionsSection(ProgressSection):
 
     def stop(self) -> None:
         """Follow the session no more; embedded captions are kept."""
-        self._opening.drop()
         super().stop()
         self.generated.stop()
 
@@ -159,7 +141,6 @@ class CaptionsSection(ProgressSection):
                 f"'{_NONE}' there."
             )
         self._session.captions, self._session.captions_problem = choice, problem
-        self.generated.use_memory(None if choice is None else bank)
 
     @property
     def _problem(self) -> str:
@@ -181,9 +162,18 @@ class CaptionsSection(ProgressSection):
 
     # -- the work -----------------------------------------------------------------------------
 
+    def _open_folder(self) -> None:
+        if folder := ask_folder(self, "Open a caption bank"):
+            self.open_folder(folder)
+
     def open_folder(self, folder: Path) -> None:
         """Open a bank, finished or half built."""
-        self._opening.start(partial(CaptionBank.open, folder))
+        self.start(partial(CaptionBank.open, folder))
+
+    def _build_from_file(self) -> None:
+        kinds = "Captions (*.txt *.csv *.tsv);;All files (*)"
+        if file := ask_file(self, "Build a caption bank", kinds):
+            self.build_from(file)
 
     def build_from(self, file: Path) -> None:
         """Build a bank from a file of captions with the chosen model."""
@@ -225,12 +215,7 @@ class CaptionsSection(ProgressSection):
                 inform(about(answer))
             return
         before, after = answer
-        # Results of a newer run are other ones.
-        record = self._session.record
-        if record is not None and same_regions(record.results, before):
-            self._session.show(
-                record.changed(results=_captioned(record.results, after), table=None)
-            )
+        self.change_results(before, partial(_captioned, after=after))
 
 
 def _captioned(results: Results, after: Results) -> Results:
@@ -304,17 +289,17 @@ def build(
 class _Pace:
     """Progress of a bank being built, with the time left."""
 
-    def __init__(self) -> None:
-        self._first, self._start = -1, 0.0
+    _start: tuple[int, float] | None = None
 
     def __call__(self, news: Tick) -> Tick | Update:
-        done, total = news.done, news.total
         if news.stage != CAPTIONS:
             return news
-        if self._first < 0:
-            self._first, self._start = done, time.monotonic()
-        left = _left(time.monotonic() - self._start, done - self._first, total - done)
-        text = words.counted("Captions", done, total) + left
+        done, total, now = news.done, news.total, time.monotonic()
+        first, began = self._start = self._start or (done, now)
+        text = words.counted("Captions", done, total)
+        if now - began > _SURE and done > first:
+            left = (now - began) / (done - first) * (total - done)
+            text += f", {in_words(left)} left"
         return Update(text=text, fraction=done / total, note=news.note)
 
 
@@ -331,11 +316,3 @@ def search(results: Results, bank: CaptionBank, top: int) -> tuple[Results, Resu
         regions += captioned.regions
         show(Update(text=text, fraction=len(regions) / len(results)))
     return results, Results(info, tuple(regions))
-
-
-def _left(seconds: float, done: int, left: int) -> str:
-    """Return the time left, once it can be estimated."""
-    if seconds < 3 or done < 1:
-        return ""
-    minutes = seconds / done * left / 60
-    return f", {minutes:.0f} min left" if minutes >= 1.5 else f", {60 * minutes:.0f} s left"

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QPixmap
-from qtpy.QtWidgets import QComboBox, QGridLayout, QLabel, QSizePolicy, QStackedWidget, QWidget
+from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QStackedWidget, QWidget
 
-from ...base.errors import InputError, MaskInversionError
+from ...base.errors import MaskInversionError
 from ...base.progress import telling
 from ...engine.methods.registry import Method, list_methods
 from ...engine.models.registry import list_models, model_state
 from ...images.windows import MODES
 from ...results.region_result import RegionResult
 from ...results.settings import RunSettings, Setting, fields_of
-from ..run_requests.estimator import Estimator, Work, comparison
 from ..run_requests.preparing import usable_settings
 from ..widgets.controls import pixmap_of
 from ..widgets.form import SettingsForm
-from ..widgets.sections import Note, button, combo_box, form, line, stack
+from ..widgets.sections import Note, button, combo_box, form, line, refill, stack
 from ..workers.driver import Update
 from .work_section import RegionSection, Shared
 
@@ -40,16 +40,11 @@ class CompareSection(RegionSection):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._names = ("", "")  # of the two results
-        self.estimator = Estimator(self)
-        self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.what = combo_box(tip="The setting to change")
         self.model = combo_box(tip="The other model, of those on this machine")
         self.method = combo_box(tip="The other method")
         modes = {MODES[mode]: mode for mode in ("auto", "whole")}
         self.window = combo_box(modes, tip="What the model sees with the region")
-        for box in (self.model, self.method, self.window):
-            box.currentIndexChanged.connect(self.estimator.later)
         settings = {setting.key: setting for setting in fields_of()}
         # Settings that only an inversion has, by name.
         self.inversion: dict[str, Setting] = {
@@ -58,34 +53,31 @@ class CompareSection(RegionSection):
             if setting.extra.get("ui", True)
         }
         self.form = SettingsForm(self.inversion.values(), parent=self)
-        self.form.changed.connect(self.estimator.later)
-        self._titles = {name: setting.title for name, setting in self.inversion.items()} | {
-            "window": settings["window"].title,
-            "model": settings["model"].title,
-            "method": settings["method.name"].title,
+        # Title and field of what can be changed.
+        self._fields: dict[str, tuple[str, QWidget]] = {
+            name: (setting.title, self.form[setting.key])
+            for name, setting in self.inversion.items()
+        } | {
+            "window": (settings["window"].title, self.window),
+            "model": (settings["model"].title, self.model),
+            "method": (settings["method.name"].title, self.method),
         }
-        self._fields: dict[str, QWidget] = {
-            name: self.form[setting.key] for name, setting in self.inversion.items()
-        } | {"window": self.window, "model": self.model, "method": self.method}
         self.stack = QStackedWidget()
         tip = "Compute the selected region with and without this change"
         self.compare = button("Compare", tip, self.run)
         self.cancel = button("Cancel", "Stop comparing", self._cancel)
-        self.estimate = Note(name="Estimate for the comparison")
         self.verdict = Note(name="How well both results agree")
         self.sides = (_Side(), _Side())
         self._build()
         self.ended()
-        self.estimate.hide()
-        self._clear()
+        self.forget()
 
     def _build(self) -> None:
-        for field in self._fields.values():
+        for _, field in self._fields.values():
             self.stack.addWidget(field)
-        self.what.currentIndexChanged.connect(self.estimator.later)
         self.stack.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.what.currentIndexChanged.connect(
-            lambda _: self.stack.setCurrentWidget(self._fields.get(self.changed, self.window))
+            lambda _: self.changed and self.stack.setCurrentWidget(self._fields[self.changed][1])
         )
         buttons = line(self.compare, self.cancel, shares=(2, 1))
         self._both = QWidget()
@@ -96,10 +88,9 @@ class CompareSection(RegionSection):
             grid.setColumnStretch(column, 1)
             for place, item in enumerate(side.items):
                 grid.addWidget(item, place, column, Qt.AlignmentFlag.AlignTop)
-        rows = [("Change", self.what), ("to", self.stack), self.estimate, buttons, self.line]
+        rows = [("Change", self.what), ("to", self.stack), buttons, self.line]
         stack(self, form(rows), self._both, form([self.verdict]), margins=(0, 0, 0, 4))
         self.what.activated.connect(lambda _: self._suggest())
-        self.estimator.ready.connect(self.estimate.say)
 
     # -- the form -----------------------------------------------------------------------------
 
@@ -107,51 +98,31 @@ class CompareSection(RegionSection):
         self, models: Sequence[str], methods: Mapping[str, Method], *, inverts: bool = True
     ) -> None:
         """Offer the settings that can be changed."""
-        for box, choices in (
-            (self.model, dict.fromkeys(models)),
-            (self.method, dict(methods)),
-        ):
-            before = box.currentText()
-            box.clear()
-            for title, data in choices.items():
-                box.addItem(title, data)
-            box.setCurrentIndex(max(box.findText(before), 0))
+        refill(self.model, {name: name for name in models})
+        refill(self.method, methods)
         absent = {name for name, box in (("model", models), ("method", methods)) if not box}
         absent |= set() if inverts else self.inversion.keys()
-        keys = [key for key in self._titles if key not in absent]
+        keys = [key for key in self._fields if key not in absent]
         if [self.what.itemData(i) for i in range(self.what.count())] == keys:
             return
         before = self.changed
         self.what.clear()
         for key in keys:
-            self.what.addItem(self._titles[key], key)
+            self.what.addItem(self._fields[key][0], key)
         places = (self.what.findData(name) for name in (before, "alpha", "window"))
         self.what.setCurrentIndex(next(place for place in places if place >= 0))
 
     @property
     def changed(self) -> str:
         """The setting to change."""
-        return str(self.what.currentData())
+        return self.what.currentData() or ""
 
     @property
     def value(self) -> Any:
         """Its other value."""
         if self.changed in self.inversion:
             return self.form.values()[self.inversion[self.changed].key]
-        field = self._fields[self.changed]
-        assert isinstance(field, QComboBox)
-        data = field.currentData()
-        return field.currentText() if data is None else data
-
-    def title_of(self, value: Any) -> str:
-        """Return a value of the setting as text."""
-        if isinstance(value, bool):
-            return "on" if value else "off"
-        if self.changed == "window":
-            return MODES[value]
-        if isinstance(value, Method):
-            return value.title
-        return f"{value:g}" if isinstance(value, float) else str(value)
+        return self._fields[self.changed][1].currentData()
 
     def _offer_all(self) -> None:
         here = [spec.name for spec in list_models() if model_state(spec) != "to fetch"]
@@ -187,14 +158,12 @@ class CompareSection(RegionSection):
         """Follow the panel's model and method while the section is open."""
         if self.is_open:
             self._offer_all()
-            self.estimator.later()
 
     def toggled(self, opened: bool) -> None:
         """Fill the choices when the section opens."""
         if opened:
             self._offer_all()
             self._suggest()
-            self.estimator.later()
 
     def drop(self) -> None:
         """Stop at the next step, without an answer."""
@@ -206,21 +175,14 @@ class CompareSection(RegionSection):
         self.compare.setEnabled(True)
         self.cancel.setEnabled(False)
 
-    def forget(self) -> None:
-        """Show nothing."""
-        if self._record is None:
-            self.estimator.stop()
-        self._clear()
-
     def show_region(self, before: RegionResult | None) -> None:
         """Hide the results of the region before."""
         if self.region is not before:
             self.drop()
-            self._clear()
-        if before is None:
-            self.estimator.later()
+            self.forget()
 
-    def _clear(self) -> None:
+    def forget(self) -> None:
+        """Show nothing."""
         self._both.hide()
         self.verdict.say("")
         self.say("")
@@ -240,15 +202,15 @@ class CompareSection(RegionSection):
         try:
             now = self._present()
             other = with_one_change(now, self.changed, self.value)
-            origin = self.source_of_region()
-            if self.region is None or self._info is None:
-                raise InputError("Select a region in the table.")
-            run_input = origin.again(self._viewer, self.region, drawn=True)
+            origin, region, record = self.source_of_region(), self.region, self._record
+            assert region is not None
+            assert record is not None
+            run_input = origin.again(self._viewer, region, drawn=True)
         except MaskInversionError as error:
-            self._clear()
+            self.forget()
             self.refuse(str(error))
             return
-        vocabulary, store = self._info.vocabulary, self._store
+        vocabulary, store = record.results.info.vocabulary, self._store
         # The panel's own model last: the store keeps one, and the next run needs it.
         order = (other, now) if other.model != now.model else (now, other)
 
@@ -260,19 +222,19 @@ class CompareSection(RegionSection):
                 with telling(partial(_update, place)):
                     answers[id(setting)] = answer(model, task, vocabulary, setting)
             pair = [answers[id(setting)] for setting in (now, other)]
-            return pair, cosine(*pair)
+            return names, pair, cosine(*pair)
 
-        self._names = self._name(now), self._name(other)
-        self._clear()
+        names = self._name(now), self._name(other)
+        self.forget()
         self.compare.setEnabled(False)
         self.cancel.setEnabled(True)
         self.start(both)
 
     def answered(self, answer: Any) -> None:
         """Show both results side by side, and how well they agree."""
-        both, same = answer
+        names, both, same = answer
         self.say("")
-        for side, name, one in zip(self.sides, self._names, both, strict=True):
+        for side, name, one in zip(self.sides, names, both, strict=True):
             side.show(name, one)
         self._both.show()
         self.verdict.say(
@@ -287,17 +249,18 @@ class CompareSection(RegionSection):
 
     def _name(self, settings: RunSettings) -> str:
         """Return what tells one of the two settings from the other."""
-        value = self.title_of(_value(settings, self.changed))
-        return f"{self.what.currentText()} {value}" if self.changed in self.inversion else value
-
-    def _estimation(self) -> Work | None:
-        from ...pipeline.comparing import with_one_change
-
-        idle = self.is_open and not self._session.run.running
-        if not idle or self.region is None or not self.what.count():
-            return None
-        now = self._present()
-        return comparison((now, with_one_change(now, self.changed, self.value)), self._store)
+        names = {
+            "window": MODES[settings.window.mode],
+            "model": settings.model,
+            "method": settings.method.title,
+        }
+        if self.changed in names:
+            return names[self.changed]
+        value = getattr(settings.inversion, self.changed)
+        if isinstance(value, bool):
+            value = "on" if value else "off"
+        text = f"{value:g}" if isinstance(value, float) else value
+        return f"{self.what.currentText()} {text}"
 
 
 def _other(setting: Setting, value: Any) -> Any:
@@ -311,13 +274,6 @@ def _other(setting: Setting, value: Any) -> Any:
     if isinstance(value, int):
         return 2 * value if 2 * value <= setting.extra.get("ui_max", 2 * value) else value // 2
     return value / 2 or 0.01
-
-
-def _value(settings: RunSettings, what: str) -> Any:
-    if what == "window":
-        return settings.window.mode
-    source = settings if what in ("model", "method") else settings.inversion
-    return getattr(source, what)
 
 
 class _Side:
@@ -336,12 +292,9 @@ class _Side:
         self.picture.setAccessibleName(f"Heatmap with {title}")
         self.picture.setToolTip("The region's heatmap over what the model saw")
         ranking = result.ranking
-        rows = (
-            []
-            if ranking is None
-            else list(zip(ranking.labels[:5], ranking.similarities[:5].tolist(), strict=True))
-        )
-        self.labels.setText("\n".join(f"{value:.2f} {name}" for name, value in rows))
+        best = () if ranking is None else zip(ranking.labels, ranking.similarities, strict=True)
+        rows = [f"{value:.2f} {name}" for name, value in islice(best, 5)]
+        self.labels.setText("\n".join(rows))
         margin = "" if ranking is None or len(ranking.labels) < 2 else f"{ranking.margin:.3f}"
         overlap = f"IoU {result.iou:.2f}" if result.has_heatmap else "no heatmap"
         lines = [overlap, margin and f"margin {margin}", f"{answer.seconds:.2f} s"]

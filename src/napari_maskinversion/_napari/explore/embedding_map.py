@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from qtpy.QtCore import Qt
 
 from ...language.labels.label import colors_of
@@ -15,13 +16,21 @@ from ...library.embedding_map import EmbeddingMap, Way, embedding_map
 from ...results.results import Results
 from ...review.together import Decided
 from ..session import same_regions
-from ..widgets.sections import Note, button, combo_box, form, line, stack
+from ..widgets.sections import Note, button, combo_box, form, line, refill, stack
 from ..workers.driver import Update, show
-from ..workers.notify import refuse, refusing
+from ..workers.notify import refusing
 from ..workers.preload import preload_torch
-from ..workers.worker import Worker
-from .map_colors import DECISION, DECISIONS, WORD, Colored, by_column, columns_of, groups
-from .region_sources import IMAGE, SOURCES, RegionTable, open_region, words_of
+from .region_sources import (
+    IMAGE,
+    LIBRARY,
+    PROJECT,
+    SOURCES,
+    File,
+    RegionTable,
+    no_regions,
+    open_region,
+    words_of,
+)
 from .work_section import ProgressSection, Shared
 
 if TYPE_CHECKING:
@@ -38,6 +47,16 @@ _HEIGHT: Final = 320  # pixels
 _OLD: Final = "The map was of other results; press Show map."
 _NEWER: Final = "There are newer regions, not on the map: press Show map to draw it again."
 
+WORD: Final = "word"
+DECISION: Final = "decision"
+DECISIONS: Final = {"accepted": "#3fb950", "rejected": "#f85149", "skipped": "#d29922"}
+NOTHING: Final = "#8c8c8c"  # of empty cells
+_MOST_GROUPS: Final = 20  # more different texts are names, not groups
+_LISTED: Final = 12  # of a legend
+_STEPS: Final = 7
+_NAMES: Final = ("region", "id", "position", "box")  # of regions, whatever their values
+_ENDS: Final = (2, 98)  # percent; a few outliers do not take all colours
+
 
 @dataclass(eq=False)
 class Mapped:
@@ -45,7 +64,12 @@ class Mapped:
 
     table: RegionTable
     map: EmbeddingMap
+    source: str  # A key of `SOURCES`
     of: Results | None  # Of this image; None for those of many
+
+
+def _nothing() -> Mapped:
+    return Mapped(no_regions(), EmbeddingMap(np.zeros((0, 2), np.float32), "pca"), "", None)
 
 
 class MapSection(ProgressSection):
@@ -59,8 +83,7 @@ class MapSection(ProgressSection):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._colors = ("black", "white")
-        self.mapped: Mapped | None = None
-        self._here = np.zeros(0, np.intp)  # rows on the map of the regions of the table
+        self.mapped = _nothing()
         self.of = combo_box(SOURCES, name="Regions on the map", tip="Whose regions are shown")
         self.way = combo_box(
             _WAYS,
@@ -69,8 +92,6 @@ class MapSection(ProgressSection):
         )
         self.make = button("Show map", "Draw the regions as points, below the image", self.run)
         self.about = Note(_ABOUT)
-        name = "Reading the library"
-        self.again = Worker("latest", name, self._take_library, refuse, parent=self)
         stack(self, form([line(self.of, self.way), self.make, self.progress, self.about]))
 
     def bind(self) -> None:
@@ -79,15 +100,14 @@ class MapSection(ProgressSection):
         self.after("record project", self._follow_record)
         self.after("review decisions", self.recolor)
         self.after("row rows marked", self._mark)
-        self.after("library_changes", self._library_changed)
-        self.after("computed", self._project_computed)
+        self.after("library_changes", lambda _: self._say_newer(LIBRARY))
+        self.after("computed", lambda _: self._say_newer(PROJECT))
         self.answer("decided", self._decided)
 
     def stop(self) -> None:
         """Follow the session no more, and close the map."""
         super().stop()
-        self.again.drop()
-        self._forget()
+        self._session.mapped, self.mapped = None, _nothing()
         if self.view is not None:
             self._viewer.window.remove_dock_widget(self.view)
 
@@ -106,9 +126,10 @@ class MapSection(ProgressSection):
     def run(self) -> None:
         """Map the chosen regions, or say why not."""
         with refusing():
-            of = self._session.results if self.of.currentText() == IMAGE else None
-            read = self.of.currentData()(self._session)
-            self.start(partial(make_map, read, of, self.way.currentData()))
+            source = self.of.currentText()
+            of = self._session.results if source == IMAGE else None
+            read = SOURCES[source](self._session)
+            self.start(partial(make_map, read, source, of, self.way.currentData()))
 
     def show_progress(self, news: Any) -> None:
         """Show it in the bar; a map on the canvas."""
@@ -121,13 +142,9 @@ class MapSection(ProgressSection):
         """Show a map, unless it is of results that are shown no more."""
         if answer.of is not None and not same_regions(answer.of, self._session.results):
             return
-        self.mapped = answer
         if self.view is None:
             self._open()
-        assert self.view is not None
-        self._find_here(answer)
-        self.view.show_points(answer.map.points, self._colored())
-        self._mark()
+        self._show(answer)
         self.about.setText(
             " ".join(filter(None, (*answer.table.problems, answer.map.note))) or _ABOUT
         )
@@ -151,67 +168,48 @@ class MapSection(ProgressSection):
         if view is not None:
             view.deleteLater()
 
+    def _show(self, mapped: Mapped) -> None:
+        self.mapped = mapped
+        self._find_here()
+        if self.view is not None:
+            self.view.show_points(mapped.map.points, *self._colored(self.view))
+            self._mark()
+
     def _follow_record(self, _: object = None) -> None:
         """Keep the map while its regions are shown; words and limits may be others."""
-        session, mapped = self._session, self.mapped
-        if mapped is None:
-            return
-        if mapped.of is not None and not same_regions(mapped.of, session.results):
+        of = self.mapped.of
+        if of is not None and not same_regions(of, self._session.results):
             self.drop()
-            self._forget()
+            self._show(_nothing())
             self.about.setText(_OLD)
-            if self.view is not None:
-                nothing = Colored(np.zeros((0, 4), np.float32), ())
-                self.view.show_points(np.zeros((0, 2), np.float32), nothing)
         else:
-            self._find_here(mapped)
+            self._find_here()
             self.recolor()
 
-    def _decided(self, asked_and_done: tuple[object, Decided]) -> None:
+    def _decided(self, told: tuple[object, Decided, Mapping[str, File]]) -> None:
         """Show decisions about other images."""
-        if self.mapped is not None:
-            self.mapped.table.take(asked_and_done[1])
-            self.recolor()
+        self.mapped.table.take(*told[1:])
+        self.recolor()
 
-    def _project_computed(self, _: object) -> None:
-        if self.mapped is not None and self.mapped.of is None and self.mapped.table.again is None:
+    def _say_newer(self, source: str) -> None:
+        if self.mapped.source == source:
             self.about.setText(_NEWER)
 
-    def _library_changed(self, _: object) -> None:
-        """Read the decisions of the library again, and whether it has more regions."""
-        if self.mapped is not None and self.mapped.table.again is not None:
-            self.again.start(self.mapped.table.again)
-
-    def _take_library(self, now: RegionTable) -> None:
-        if self.mapped is not None and self.mapped.table.again is not None:
-            if self.mapped.table.decide_as(now):
-                self.about.setText(_NEWER)
-            self.recolor()
-
-    def _find_here(self, mapped: Mapped) -> None:
+    def _find_here(self) -> None:
         """Find the regions of the table on the map, and the columns that can colour points."""
-        session = self._session
-        self._here = mapped.table.here(session)
+        session, mapped = self._session, self.mapped
+        mapped.table.find_here(session)
+        here = mapped.table.here
         points = np.append(mapped.map.points, [[np.nan, np.nan]], axis=0)  # for -1
-        session.mapped = (session.results, points[self._here]) if (self._here >= 0).any() else None
+        session.mapped = (session.results, points[here]) if (here >= 0).any() else None
         if self.view is not None:
-            box, before = self.view.color, self.view.color.currentText()
-            box.blockSignals(True)
-            box.clear()
-            box.addItems([WORD, DECISION, *columns_of(self._frame)])
-            box.setCurrentIndex(max(box.findText(before), 0))
-            box.blockSignals(False)
-
-    def _forget(self) -> None:
-        self._session.mapped = self.mapped = None
-        self._here = np.zeros(0, np.intp)
+            refill(self.view.color, [WORD, DECISION, *columns_of(self._frame)])
 
     # -- colours ------------------------------------------------------------------------------
 
     @property
     def _frame(self) -> pd.DataFrame:
         """The table whose columns colour the points."""
-        assert self.mapped is not None
         record = self._session.record
         if self.mapped.of is None:
             return self.mapped.table.frame
@@ -219,16 +217,14 @@ class MapSection(ProgressSection):
 
     def recolor(self, _: object = None) -> None:
         """Colour the points by what is chosen, as it is now."""
-        if self.view is not None and self.mapped is not None:
-            self.view.recolor(self._colored())
+        if self.view is not None:
+            self.view.recolor(*self._colored(self.view))
 
-    def _colored(self) -> Colored:
-        assert self.view is not None
-        assert self.mapped is not None
-        mapped, chosen = self.mapped, self.view.color.currentText()
+    def _colored(self, view: MapView) -> Colored:
+        mapped, chosen = self.mapped, view.color.currentText()
         if chosen not in (WORD, DECISION):
             return by_column(self._frame[chosen])
-        mapped.table.follow(self._session, self._here)
+        mapped.table.follow(self._session)
         if chosen == DECISION:
             return groups(mapped.table.frame["decision"], DECISIONS)
         review, listed = self._session.reviewed, self._session.vocabulary
@@ -244,32 +240,92 @@ class MapSection(ProgressSection):
 
     def _mark(self, _: object = None) -> None:
         """Show the regions selected in the table, and those marked of other images."""
-        session, mapped = self._session, self.mapped
-        if self.view is None or mapped is None:
-            return
-        self.view.mark(mapped.table.selected(session, self._here))
+        if self.view is not None:
+            self.view.mark(self.mapped.table.selected(self._session))
 
     def _picked(self, points: Any, more: bool) -> None:
         """Select the regions of points: those of the table there, which the image follows."""
-        session, mapped = self._session, self.mapped
-        assert mapped is not None
-        mapped.table.select(session, points, self._here, more=more)
+        table = self.mapped.table
+        table.select(self._session, points, more=more)
         if len(points) == 1 and not more:
-            open_region(session, mapped.table.place(int(points[0])))
+            open_region(self._session, table.place(int(points[0])))
 
 
 # -- in a worker -----------------------------------------------------------------------------
 
 
-def make_map(read: Callable[[], RegionTable], of: Results | None, way: Way) -> Mapped:
+def make_map(read: Callable[[], RegionTable], source: str, of: Results | None, way: Way) -> Mapped:
     """Read regions and map them; while t-SNE goes on, the map of PCA is shown."""
     table = read()
     show(Update(text="Reading embeddings"))
     preload_torch()
     count = len(table.frame)
     embeddings = table.embed(range(count)) if count else np.zeros((0, 1), np.float32)
-    first = Mapped(table, embedding_map(embeddings), of)
+    first = Mapped(table, embedding_map(embeddings), source, of)
     if way == "pca":
         return first
     show(first)
-    return Mapped(table, embedding_map(embeddings, way), of)
+    return replace(first, map=embedding_map(embeddings, way))
+
+
+# -- colours of points ------------------------------------------------------------------------
+
+
+class Colored(NamedTuple):
+    """Colours of points."""
+
+    rgba: npt.NDArray[np.float32]  # (N, 4)
+    legend: Sequence[tuple[str, str]]  # Colour and text; numbers go on from the first to the last
+
+
+def groups(values: Iterable[Any], colors: Mapping[str, str]) -> Colored:
+    """Colour texts, each as it is given, or grey; the legend counts them."""
+    import pandas as pd
+    from napari.utils.colormaps.standardize_color import transform_color
+
+    at, names = pd.factorize(np.asarray(list(values), object), sort=True)
+    shown, counts = [colors.get(name) or NOTHING for name in names], np.bincount(at)
+    order = np.argsort(-counts, kind="stable")
+    legend = [(shown[i], f"{names[i] or 'none'} {counts[i]:,}") for i in order[:_LISTED]]
+    if len(order) > _LISTED:
+        legend.append((NOTHING, f"and {len(order) - _LISTED:,} more"))
+    return Colored(np.asarray(transform_color([*shown, NOTHING]), np.float32)[at], legend)
+
+
+def numbers(values: npt.NDArray[np.float64]) -> Colored:
+    """Colour numbers from dark to bright; what is missing is grey."""
+    from napari.utils.colormaps import ensure_colormap
+    from napari.utils.colormaps.standardize_color import transform_color
+
+    there = np.isfinite(values)
+    low, high = np.percentile(values[there], _ENDS) if there.any() else (0.0, 1.0)
+    share = np.clip((np.where(there, values, low) - low) / (high - low or 1), 0, 1)
+    scale = ensure_colormap("viridis")
+    rgba = np.where(there[:, None], scale.map(share), transform_color(NOTHING)[0])
+    steps = (255 * scale.map(np.linspace(0, 1, _STEPS))).astype(int)
+    legend = [(f"#{r:02x}{g:02x}{b:02x}", "") for r, g, b, _ in steps]
+    legend[0], legend[-1] = (legend[0][0], f"{low:.4g}"), (legend[-1][0], f"{high:.4g}")
+    return Colored(rgba.astype(np.float32), legend)
+
+
+def columns_of(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that can colour points: numbers that differ, and a few texts."""
+    from pandas.api.types import is_numeric_dtype
+
+    return [
+        str(name)
+        for name in frame
+        if name not in _NAMES
+        and frame[name].nunique() > 1
+        and (is_numeric_dtype(frame[name]) or frame[name].nunique() <= _MOST_GROUPS)
+    ]
+
+
+def by_column(column: pd.Series[Any]) -> Colored:
+    """Colour points by a column of a table."""
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    if is_numeric_dtype(column) and not is_bool_dtype(column):
+        return numbers(column.to_numpy(np.float64, na_value=np.nan))
+    texts = column.astype(object).where(column.notna(), "").astype(str)
+    return groups(texts.tolist(), colors_of(sorted(set(texts) - {""}), []))

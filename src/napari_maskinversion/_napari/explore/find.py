@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView
 
-from ...base import progress_words as words
 from ...base.errors import InputError
+from ...base.wording import counted
 from ...language.ranking.query import check_query
-from ...language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, find
-from ...results.export.bundle import Masks
-from ...results.region_result import RegionResult
-from ...results.results import Results
-from ...results.settings import RunSettings, fields_of
+from ...language.ranking.ranking import EXPRESSION_ALPHA
+from ...results.settings import fields_of
 from ...review.decisions import STATUSES
-from ..layers.coordinates import ViewPoint
-from ..layers.layers import count_regions
-from ..layers.tasks import ImageFingerprint, PlaneFinder, identities
-from ..run_requests.estimator import Estimator, Work
-from ..run_requests.preparing import estimate_of, find_request
-from ..run_requests.run_task import Request, RunTask
-from ..session import ResultRecord
+from ..run_requests.preparing import find_request
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, button, check_box, combo_box, form, line, stack, text_field
 from ..widgets.tables import RowsModel, table_view
-from ..workers.driver import Update, check_stopped, show
-from ..workers.model_store import ModelStore
+from ..workers.model_store import Kept
 from ..workers.notify import refusing
-from .find_across import FarHits, Query, in_library, in_project
-from .find_anywhere import Anywhere, Example, Proposed, find_anywhere, search_of
 from .hits import FarHitsList, HitsRow
+from .searches import (
+    Example,
+    FarHits,
+    Finding,
+    Query,
+    find_anywhere,
+    find_regions,
+    fits,
+    in_library,
+    in_project,
+    search_of,
+)
 from .work_section import ProgressSection, Shared
 
 _ROWS_SHOWN: Final = 6
@@ -74,10 +73,8 @@ class FindSection(ProgressSection):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        # The last finding, its layers and planes; and those of the search that goes on.
-        self._shown: tuple[Finding, Any, Any, PlaneFinder] | None = None
-        self._next: tuple[Any, Any, PlaneFinder] | None = None
-        self._proposed: Proposed | None = None  # Of the last search without regions
+        self._sam: Kept[Any] = Kept()  # That proposes regions; used in the worker
+        self._proposed: Kept[Any] = Kept()  # Regions of the last search without any
         self._example: Example | None = None  # Of the last search by one
         tip = "Say which region you mean, and press Enter: red cell, not debris"
         name = "Words that describe a region"
@@ -109,22 +106,14 @@ class FindSection(ProgressSection):
         self.like = button("All like this one", "", self._run_like)
         self.far = FarHitsList(shared.session)
         self.hits = HitsRow(shared)
-        self.estimate = Note(name="What finding would take")
-        self.estimate.hide()
         self.about = Note(_ABOUT)
         self.model = MatchesModel(self)
         self.table = table_view(self.model, "Regions by how well the words fit them")
         self._build()
-        self.estimator = Estimator(self)
-        self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
-        self.estimator.ready.connect(self.estimate.say)
-        self.form.changed.connect(self.estimator.later)
-        self.whole.toggled.connect(self.estimator.later)
         self.anywhere.toggled.connect(self._show_rows)
         self.where.currentIndexChanged.connect(lambda _: self._turn_elsewhere())
-        self.anywhere.toggled.connect(self.estimator.later)
         self.words.returnPressed.connect(self.run)
-        self.hits.changed.connect(self._cut)
+        self.hits.changed.connect(self._show_count)
         self.hits.made.connect(self._made)
         self.section.toggled.connect(self._seen)
 
@@ -149,25 +138,17 @@ class FindSection(ProgressSection):
             table,
             ("Surroundings", self.alpha),
             self.whole,
-            self.estimate,
         ]
         self._rows = form(rows)
         stack(self, self._rows)
-
-    def showEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
-        """Ask for an estimate when the widget is shown."""
-        super().showEvent(event)
-        self.estimator.later()
 
     # -- for the panel ------------------------------------------------------------------------
 
     def bind(self) -> None:
         """Follow the session."""
         super().bind()
-        self.after("layers settings scope live", self.estimator.later)
         self.after("layers", self._layers_changed)
         self.after("layers region_count", self._show_rows)
-        self.after("edits", self._edited)
         self.after("tab", self._turned)
         self.after("row", self._row_changed)
         self.after("record row", self.refresh)
@@ -178,8 +159,9 @@ class FindSection(ProgressSection):
     def stop(self) -> None:
         """Follow the session no more, and release image and results."""
         super().stop()
-        self.estimator.stop()
-        self._next = self._proposed = self._example = None
+        self._sam.clear()
+        self._proposed.clear()
+        self._example = None
         self._forget()
 
     def refresh(self, _: object = None) -> None:
@@ -189,34 +171,26 @@ class FindSection(ProgressSection):
         self.like.setEnabled(not self.worker.busy and there)
         self.like.setToolTip(_LIKE if there else _LIKE_WHAT)
 
-    def ended(self) -> None:
-        """Estimate the next search."""
-        super().ended()
-        self.estimator.later()
-
     def _layers_changed(self, _: object = None) -> None:
         """Show nothing of an image that is no longer chosen."""
-        if self._shown is not None and self._shown[1] is not self._session.image:
+        finding = self.model.finding
+        if finding is not None and finding.snapshot.image is not self._session.image:
             self._forget()
             if self._canvas.foreign:  # not what the new image's selected row shows
                 self._canvas.blank()
-            self.about.setText(_ABOUT)
 
     def _forget(self) -> None:
-        self._shown = None
         self.hits.clear()
         self.far.show_hits(())
         self._show_finding(None)
+        self.about.setText(_ABOUT)
 
     def _show_rows(self, _: object = None) -> None:
         """Hide what says how drawn regions are embedded where these are not ranked."""
-        ranked = self._ranks_drawn
-        self._rows.layout().setRowVisible(self.alpha, ranked)
-        self.whole.setVisible(ranked)
+        self._rows.layout().setRowVisible(self.alpha, self._ranks_drawn)
+        self.whole.setVisible(self._ranks_drawn)
         self.anywhere.setVisible(self._is_here)
         self._rows.layout().setRowVisible(self.only, not self._is_here)
-        if not ranked:
-            self.estimate.say("")
 
     def _offer(self, _: object = None) -> None:
         """Offer decisions and the words as what to look for only."""
@@ -244,25 +218,9 @@ class FindSection(ProgressSection):
     def _turn_elsewhere(self) -> None:
         """Show nothing of a search in another place."""
         self._forget()
-        self.about.setText(_ABOUT)
         self._show_rows()
-        self.estimator.later()
-
-    def _edited(self, _: int) -> None:
-        if not self._session.live:  # each stroke is answered anyway
-            self.estimator.later()
-
-    def _estimation(self) -> Work | None:
-        if not self.isVisible() or self.worker.busy or not self._ranks_drawn:
-            return None
-        return estimate_of(self._viewer, self._session, self._store, self._how)
 
     # -- the search ---------------------------------------------------------------------------
-
-    @property
-    def _how(self) -> tuple[float, bool]:
-        """Alpha, and whether the whole image is seen with each region."""
-        return self.alpha.value(), self.whole.isChecked()
 
     def run(self) -> None:
         """Find the typed words, or say why not."""
@@ -271,19 +229,45 @@ class FindSection(ProgressSection):
         expression = " ".join(self.words.text().split())
         with refusing():
             check_query(expression)
-            if not self._is_here:
-                settings = self._session.settings
-                self._search_across(
-                    Query(expression, None, self._only, settings.model, settings.device)
-                )
-                return
-            if self.anywhere.isChecked() or not self._has_regions():
+            if not self._ranks_drawn:
                 self._search(expression)
                 return
-            run, image = find_request(self._viewer, self._session, *self._how)
-            self._next = image, self._session.regions, run.input.finder
-            known = [one for one in self._known(image) if fits(one.results, run.settings)]
+            run, image = find_request(
+                self._viewer, self._session, self.alpha.value(), self.whole.isChecked()
+            )
+            known = [self._session.record, self.model.finding and self.model.finding.record]
+            known = [one for one in known if one and fits(one, image, run.settings)]
             self.start(partial(find_regions, expression, run, known, self._store))
+
+    def _run_like(self) -> None:
+        """Find what is like the selected region, or say why not."""
+        if not self.worker.busy and (example := self._example_now()) is not None:
+            with refusing():
+                self._search("", example)
+                self._example = example
+
+    def _search(self, expression: str, like: Example | None = None) -> None:
+        """Search where nobody drew regions, or in the stored results of many images."""
+        session, store = self._session, self._store
+        settings, project, library = session.settings, session.project, session.library
+        query = Query(
+            words=expression,
+            like=like,
+            only=self._only,
+            model=settings.model,
+            device=settings.device,
+        )
+        if self._is_here:
+            search = search_of(self._viewer, session, expression, like)
+            self.start(partial(find_anywhere, search, store, self._sam, self._proposed))
+        elif self.where.currentIndex() == 1:
+            if project is None or not project.file:
+                raise InputError("No project is open; open one on the tab Images.")
+            self.start(partial(in_project, query, Path(project.file), project.title, store))
+        elif library is None:
+            raise InputError("Choose a library first, above.")
+        else:
+            self.start(partial(in_library, query, library, store))
 
     def _example_now(self) -> Example | None:
         """Return the selected regions; without any those of the last search, on any image."""
@@ -297,128 +281,80 @@ class FindSection(ProgressSection):
             return ()
         return rows if row in rows else (row,)
 
-    def _has_regions(self) -> bool:
-        layer = self._session.regions
-        return layer is not None and count_regions(layer, ViewPoint.of(self._viewer)) != 0
-
-    def _run_like(self) -> None:
-        """Find what is like the selected region, or say why not."""
-        if not self.worker.busy and (example := self._example_now()) is not None:
-            with refusing():
-                if self._is_here:
-                    self._search("", example)
-                else:
-                    self._search_across(Query(like=example, only=self._only))
-                self._example = example
-
-    def _search_across(self, query: Query) -> None:
-        """Search the stored results of many images."""
-        session, store = self._session, self._store
-        if self.where.currentIndex() == 1:
-            self.start(in_project(query, session, store))
-        elif session.library is None:
-            raise InputError("Choose a library first, above.")
-        else:
-            self.start(partial(in_library, query, session.library, store))
-
-    def _search(self, expression: str, like: Example | None = None) -> None:
-        search = search_of(self._viewer, self._session, expression, like, self._proposed)
-        # The search stands for the layer of regions: no row of the results is of it.
-        self._next = self._session.image, search, search.finder
-        self.start(partial(find_anywhere, search, self._store))
-
-    def _known(self, image: Any) -> list[ResultRecord]:
-        """Return results of the same image layer; the worker compares the pixels."""
-        known = [self._session.record, self._shown and self._shown[0].record]
-        return [
-            one
-            for one in known
-            if one and one.fingerprint is not None and one.snapshot.image is image
-        ]
-
-    def answered(self, answer: Finding | Anywhere | FarHits) -> None:
-        """Show a ranking."""
+    def answered(self, answer: Finding | FarHits) -> None:
+        """Show a ranking, unless something else is chosen by now."""
         if isinstance(answer, FarHits):
             if not self._is_here:
                 self.about.setText(answer.about)
                 self.far.show_hits(answer.hits)
-            return
-        if self._next is None or not self._is_here:
-            return
-        image = self._next[0]
-        if isinstance(answer, Anywhere):
-            self._proposed = answer.proposed
-        if image is not self._session.image:
-            self._next = None
-            return
-        finding = answer if isinstance(answer, Finding) else _finding(answer)
-        self._shown, self._next = (finding, *self._next), None
-        if isinstance(answer, Finding):
+        elif self._is_here and answer.snapshot.image is self._session.image:
             self.hits.clear()
             self._show_finding(answer)
-        else:
-            self.hits.show_hits(answer, image)
-
-    def _cut(self, count: int) -> None:
-        """Show the best hits of a search without regions."""
-        if self._shown is not None:
-            finding = self._shown[0]
-            self._show_finding(replace(finding, matches=finding.matches[:count]))
+            if answer.how:
+                self.hits.show_hits(answer)
 
     def _made(self, count: int, covered: int) -> None:
         """Show that hits have become regions."""
         self._forget()
         self._canvas.blank()
         others = f"; {covered:,} more lie on regions that are there" if covered else ""
-        self.about.setText(f"Made {count:,} region{'s' * (count != 1)}{others}.")
+        self.about.setText(f"Made {counted(count, 'region')}{others}.")
 
     def _show_finding(self, finding: Finding | None) -> None:
         """Show a ranking and select its best; None clears it."""
         self.model.show(finding)
-        count = self.model.rowCount()
-        self.table.setVisible(count > 0)
-        if finding is None:
-            return
-        if finding.how:
-            total = len(finding.results)
-            self.about.setText(f"{finding.expression}: {count:,} of {total:,} hits. {finding.how}")
-        if not count:
-            self._canvas.blank()
-            return
-        row = self.table.verticalHeader().defaultSectionSize()
-        title = self.table.horizontalHeader().sizeHint().height() + 4
-        self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * row)
-        if not finding.how:
+        if finding is not None and not finding.how:
             made = "existing embeddings" if finding.reused else "a new run"
-            summary = f"{count:,} region{'s' * (count != 1)} ranked, from {made}."
-            self.about.setText(f"'{finding.expression}': {summary}")
-        self.table.selectRow(0)
-        self.table.scrollToTop()
+            ranked = counted(len(finding.matches), "region")
+            self.about.setText(f"'{finding.words}': {ranked} ranked, from {made}.")
+        self._show_best()
+
+    def _show_count(self, count: int) -> None:
+        """Show the best hits of a search without regions."""
+        finding = self.model.finding
+        if finding is not None:
+            self.model.show(finding, count)
+            what = f"'{finding.words}'" if finding.words else "All like this one"
+            total = len(finding.matches)
+            self.about.setText(f"{what}: {count:,} of {total:,} hits. {finding.how}")
+            self._show_best()
+
+    def _show_best(self) -> None:
+        count, finding = self.model.count, self.model.finding
+        self.table.setVisible(count > 0)
+        if count:
+            row = self.table.verticalHeader().defaultSectionSize()
+            title = self.table.horizontalHeader().sizeHint().height() + 4
+            self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * row)
+            self.table.selectRow(0)
+            self.table.scrollToTop()
+        elif finding is not None:
+            self._canvas.blank()
 
     def _show(self, place: int) -> None:
         """Show the region at one rank in the table and on the canvas."""
-        if self._shown is None or place < 0:
+        finding = self.model.finding
+        if finding is None or place < 0:
             return
-        finding, image, _, finder = self._shown
         region, row = finding.region(place), self._row_of(place)
         if row >= 0:
             self._session.select(row)
         if finding.results is not self._session.results:
             # The table has another embedding of this region; show the one that was ranked.
             mask = finding.masks.get((region.position, region.id))
-            self._canvas.show(region, outlined=self._session.outlined, of=(image, finder, mask))
+            of = finding.snapshot.image, finding.finder, mask
+            self._canvas.show(region, outlined=self._session.outlined, of=of)
 
     def _row_of(self, place: int) -> int:
         """Return the row of the results that has the region at one rank; -1 for none."""
-        record = self._session.record
-        if self._shown is None or place < 0 or record is None:
+        record, finding = self._session.record, self.model.finding
+        if finding is None or place < 0 or record is None or finding.how:
             return -1
-        finding, image, regions, _ = self._shown
-        if record.snapshot.image is not image or record.snapshot.regions is not regions:
+        then, now = finding.snapshot, record.snapshot
+        if now.image is not then.image or now.regions is not then.regions:
             return -1  # a region of the same number is another one
-        one = finding.region(place)
-        key = one.id, one.position
-        keys = [(other.id, other.position) for other in record.results.regions]
+        keys = [one.key for one in record.results.regions]
+        key = finding.region(place).key
         return keys.index(key) if key in keys else -1
 
     def _row_changed(self, row: int) -> None:
@@ -435,7 +371,7 @@ class FindSection(ProgressSection):
         """Show what was found while the section is open, else what the selected row says."""
         results, row = self._session.results, self._session.row
         self.hits.display(seen)
-        if seen or self._shown is None:
+        if seen or self.model.finding is None:
             self._show(self.table.currentIndex().row())
         elif results is None or not 0 <= row < len(results):
             self._canvas.blank()
@@ -449,17 +385,14 @@ class MatchesModel(RowsModel):
 
     titles = _COLUMNS
     finding: Finding | None = None
+    count = 0
 
-    def show(self, finding: Finding | None) -> None:
-        """Show another finding."""
+    def show(self, finding: Finding | None, count: int | None = None) -> None:
+        """Show the best of a finding."""
         self.beginResetModel()
         self.finding = finding
+        self.count = len(finding.matches) if finding and count is None else count or 0
         self.endResetModel()
-
-    @property
-    def count(self) -> int:
-        """Number of regions."""
-        return 0 if self.finding is None else len(self.finding.matches)
 
     def data(self, index: Any, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Text or alignment of a cell."""
@@ -479,69 +412,3 @@ class MatchesModel(RowsModel):
             return status or _COLUMNS[index.column()][1]
         numbers = f"{match.similarity:.3f}", margin, status.partition(":")[0]
         return (str(index.row() + 1), f"{region.id}{plane}", *numbers)[index.column()]
-
-
-# -- in a worker -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Finding:
-    """Regions ranked by how well words fit them."""
-
-    expression: str
-    results: Results
-    masks: Masks  # By plane and id; empty where they are not known
-    matches: tuple[RegionMatch, ...]  # Best first
-    record: ResultRecord | None = None  # Of drawn regions
-    reused: bool = False  # Whether existing embeddings were used
-    how: str = ""  # What proposed the regions, where nobody drew them
-
-    def region(self, place: int) -> RegionResult:
-        """Return the region at one rank."""
-        return self.results.regions[self.matches[place].row]
-
-
-def _finding(answer: Anywhere) -> Finding:
-    """Return all hits as a ranking."""
-    hits, values = answer.hits, [*answer.hits.similarities.tolist(), math.nan]
-    matches = (RegionMatch(row, one, one - values[row + 1]) for row, one in enumerate(values[:-1]))
-    what = f"'{answer.search.words}'" if answer.search.words else "All like this one"
-    return Finding(what, hits.results, answer.masks, tuple(matches), how=hits.how)
-
-
-def find_regions(
-    expression: str, run: Request, candidates: Sequence[ResultRecord], store: ModelStore
-) -> Finding:
-    """Rank regions by how well words fit them; a run is done only if no candidate is of them."""
-    name = run.settings.model
-    known = None
-    if candidates:
-        show(words.COMPARING_INPUTS)
-        now = identities(run.input.tasks(check_stopped))
-        same = [one for one in candidates if one.identities == now]
-        # A run that was cancelled has results of its first regions only.
-        same = [one for one in same if len(one.results) == len(now)]
-        pixels = ImageFingerprint.of(run.input) if same else None
-        known = next((one for one in same if one.fingerprint == pixels), None)
-    record = known or RunTask(run, store).run()
-    results, masks = record.results, record.masks
-    show(Update(text=words.COMPARING_WORDS, fraction=1.0))
-    model = store.load(name, run.settings.device)
-    if model.fingerprint != results.info.fingerprint:
-        raise InputError(
-            f"The weights of {name} have changed since these results were made; run again."
-        )
-    matches = tuple(find(model, results.embeddings, expression))
-    known_masks = masks if isinstance(masks, dict) else {}
-    return Finding(expression, results, known_masks, matches, record, known is not None)
-
-
-def fits(results: Results, wanted: RunSettings) -> bool:
-    """Return whether results are what a run with other settings would embed, if of its regions."""
-    was = results.info.settings
-    names = ("model", "method", "inversion", "resolution", "keep_aspect")
-    if not len(results) or any(was.get(name) != wanted.get(name) for name in names):
-        return False
-    if wanted.window.mode == "whole":
-        return all(region.window.whole for region in results.regions)
-    return was.window == wanted.window

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Final
 
 import numpy as np
@@ -12,8 +13,9 @@ from qtpy.QtWidgets import QLineEdit, QWidget
 
 from ...base.errors import InputError
 from ...base.identity import RegionKey
+from ...base.wording import counted
 from ...library.library import Library
-from ...review.decisions import Status
+from ...review.decisions import Status, Step
 from ...review.together import Decided, ImageStep, Outline, Verdict
 from ..session import Topic
 from ..widgets.keys import REVIEW, named
@@ -30,17 +32,31 @@ from ..widgets.sections import (
 from ..workers.driver import Update, show
 from ..workers.notify import refuse
 from ..workers.worker import Worker
-from .gallery_model import SHOWN, SORTS, WallModel, WallView
-from .region_sources import IMAGE, LIBRARY, PROJECT, SOURCES, RegionTable, open_region, words_of
+from .gallery_model import SHOWN, SORTS, WallModel, WallView, read_pictures
+from .region_sources import (
+    IMAGE,
+    LIBRARY,
+    PROJECT,
+    SOURCES,
+    File,
+    RegionTable,
+    no_regions,
+    open_region,
+    words_of,
+)
 from .work_section import Shared
 
 _TIP: Final = "See all regions as a wall of crops, of this image, the project or the library"
 _LOOK: Final = 30  # milliseconds after scrolling
 _FOLLOW: Final = 100  # milliseconds after the last decision
-_AT_ONCE: Final = 12  # pictures shown together
-_STATES: Final[dict[str, Status]] = {"reject": "rejected", "skip": "skipped"}
+_STATES: Final[dict[str, Status]] = {
+    "accept": "accepted",
+    "reject": "rejected",
+    "skip": "skipped",
+}
 _EMPTY: Final = "There are no regions yet: suggest words, or add results to the library."
 _NOTHING: Final = "Mark regions first: drag, click with Shift or Ctrl, or press Ctrl+A."
+_Ids = tuple[int, ...]
 
 
 class Gallery(Topic, QWidget):
@@ -49,13 +65,11 @@ class Gallery(Topic, QWidget):
     def __init__(self, shared: Shared) -> None:
         super().__init__()
         self._viewer, self._session = shared.viewer, shared.session
-        self._table: RegionTable | None = None
+        self._table = no_regions()
         self._asked: object = None  # the decision that is being made
-        self._library: Library | None = None  # of the table
-        self._here = np.zeros(0, np.intp)  # rows of the table, of the regions of the results
         self._linking = False  # marks come from the session, or go there
         # To undo: in a library with its numbers there
-        self._done: list[tuple[Decided, tuple[int, ...], Library | None]] = []
+        self._done: list[tuple[Decided, _Ids, Library | None]] = []
         self.opener = button("Open the gallery", _TIP, self.open)
         content = QWidget()
         stack(content, self.opener, margins=(4, 4, 4, 4))
@@ -79,8 +93,6 @@ class Gallery(Topic, QWidget):
         tip = "Give the marked regions this word: choose it, or type it and Return"
         self.word = combo_box(name="Word for the marked regions", tip=tip, typed=True)
         self.loader = Worker("latest", "Reading the regions", self._show, self._cannot, parent=self)
-        name = "Reading the decisions"
-        self.again = Worker("latest", name, self._take_library, refuse, parent=self)
         self.pictures = Worker("latest", "Reading pictures", None, refuse, parent=self)
         name = "Deciding in the library"
         self.decider = Worker("queue", name, self._decided_in_library, refuse, parent=self)
@@ -109,13 +121,13 @@ class Gallery(Topic, QWidget):
         for box in (self.sort, self.shown):
             box.activated.connect(lambda _: self._arrange())
         self.wall.asked.connect(self.act)
-        self.wall.opened.connect(self._open_region)
+        self.wall.opened.connect(lambda row: open_region(self._session, self._table.place(row)))
         self.wall.seen.connect(self._look_later.throttle)
         self.wall.selectionModel().selectionChanged.connect(self._marked)
         for worker in (self.loader, self.decider):
             worker.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
         self.pictures.progressed.connect(self.model.take_pictures)
-        self._show(None)
+        self._show(no_regions())
 
     # -- for the panel ------------------------------------------------------------------------
 
@@ -124,12 +136,12 @@ class Gallery(Topic, QWidget):
         self.answer("gallery", self._answer)
         self.answer("decided", self._decided)
         self.after("record", self._record_changed)
-        self.after("record project", self._find_here)
+        self.after("record project", lambda _: self._table.find_here(self._session))
         self.after("row rows marked", self._mark_here)
         self.after("project", self._project_changed)
         self.after("library", lambda _: self._source_changed(LIBRARY))
-        self.after("library_changes", self._library_changed)
-        self.after("computed", self._project_computed)
+        self.after("library_changes", lambda _: self._say_newer(LIBRARY))
+        self.after("computed", lambda _: self._say_newer(PROJECT))
         self.after("decisions", lambda _: self._follow_later.throttle())
         self._file = "" if self._session.project is None else self._session.project.file
         self._run = None if self._session.record is None else self._session.record.snapshot
@@ -137,11 +149,11 @@ class Gallery(Topic, QWidget):
     def stop(self) -> None:
         """Follow the session no more, and close the dock."""
         super().stop()
-        for worker in (self.loader, self.again, self.pictures, self.decider):
+        for worker in (self.loader, self.pictures, self.decider):
             worker.drop()
         for later in (self._look_later, self._mark_later, self._follow_later):
             later.cancel()
-        self._show(None)
+        self._show(no_regions())
         window = getattr(self._viewer, "window", None)
         if window is not None and self.parent() is not None:
             window.remove_dock_widget(self)
@@ -190,8 +202,6 @@ class Gallery(Topic, QWidget):
     def load(self) -> None:
         """Read the regions of the source, or say why there are none."""
         source, session = self.source.currentText(), self._session
-        self.again.drop()
-        self._library = session.library if source == LIBRARY else None
         try:
             work = SOURCES[source](session)
         except InputError as error:
@@ -201,30 +211,28 @@ class Gallery(Topic, QWidget):
         self.loader.start(work)
 
     def _cannot(self, reason: str) -> None:
-        self._show(None)
+        self._show(no_regions())
         self.about.say(reason)
 
-    def _show(self, table: RegionTable | None) -> None:
-        self._table, self._is_new, self._newer = table, True, 0
-        words = () if table is None else table.words
-        keys = [key.keys[0] for name, key in named(REVIEW).items() if name.startswith("pick")]
+    def _show(self, table: RegionTable) -> None:
+        self._table, self._is_new, self._has_newer = table, True, False
+        keys = [f"{key.keys[0]}  " for name, key in named(REVIEW).items() if "pick" in name]
         self.word.clear()
-        for place, word in enumerate(words):
-            self.word.addItem(f"{keys[place]}  {word}" if place < len(keys) else word, word)
+        for key, word in zip_longest(keys[: len(table.words)], table.words, fillvalue=""):
+            self.word.addItem(f"{key}{word}", word)
         self.word.setCurrentIndex(-1)
-        self._find_here()
+        table.find_here(self._session)
         self._arrange()
-        if table is not None:
-            self._follow_later.throttle()
-        if table is not None and table.problems:
+        self._follow_later.throttle()
+        if table.problems:
             more = f" And {len(table.problems) - 1} more." * (len(table.problems) > 1)
             refuse(f"Left out of the gallery: {table.problems[0].rstrip('.')}.{more}")
 
     def _arrange(self) -> None:
         self.pictures.drop()
         review, queue = self._session.reviewed, np.zeros(0, np.intp)
-        if review is not None and len(self._here):
-            queue = self._here[review.queue.rows]
+        if review is not None and len(self._table.here):
+            queue = self._table.here[review.queue.rows]
         self.model.show(self._table, self.sort.currentText(), self.shown.currentText(), queue)
         self._mark_here()
         self._say_count()
@@ -232,36 +240,31 @@ class Gallery(Topic, QWidget):
 
     def _look(self) -> None:
         """Read the pictures of the regions in view, and then of the page below."""
-        if self._table is None or not self.wall.isVisible():
+        if not self.wall.isVisible():
             return
         first, last = self.wall.items_in_view
         rows = self.model.without_picture(first, 2 * last - first)
         if rows:
-            self.pictures.start(partial(_read_pictures, self._table, rows))
+            self.pictures.start(partial(read_pictures, self._table, rows))
 
     def _say_count(self) -> None:
-        frame = None if self._table is None else self._table.frame
-        if frame is None:
-            self.about.say("")
-        elif not len(frame):
+        frame = self._table.frame
+        if not len(frame):
             self.about.say(_EMPTY)
         else:
             decided = int((frame["decision"] != "undecided").sum())
             marked = len(self.wall.marked)
-            several = "s" * (len(frame) != 1)
-            text = f"{len(frame):,} region{several}, {decided:,} decided"
+            text = f"{counted(len(frame), 'region')}, {decided:,} decided"
             if not self.model.rowCount():
                 text += f", none {self.shown.currentText()}; choose {SHOWN[0]!r} to see them"
             text += f"; {marked:,} marked" * (marked > 0)
-            self.about.say(f"{text}. There are newer ones: press Reload." if self._newer else text)
+            self.about.say(
+                f"{text}. There are newer ones: press Reload." if self._has_newer else text
+            )
         for name, one in self.buttons.items():
-            one.setEnabled(bool(self._done) if name == "undo" else frame is not None)
+            one.setEnabled(bool(self._done) if name == "undo" else len(frame) > 0)
 
     # -- marks, here and in the rest of the panel ---------------------------------------------
-
-    def _find_here(self, _: object = None) -> None:
-        table = self._table
-        self._here = np.zeros(0, np.intp) if table is None else table.here(self._session)
 
     def _marked(self, *_: object) -> None:
         self._say_count()
@@ -270,16 +273,15 @@ class Gallery(Topic, QWidget):
 
     def _mark_elsewhere(self) -> None:
         """Select in table, canvas and map what is marked here."""
-        if self._table is not None:
-            self._linking = True
-            self._table.select(self._session, self.wall.marked, self._here)
-            self._linking = False
+        self._linking = True
+        self._table.select(self._session, self.wall.marked)
+        self._linking = False
 
     def _mark_here(self, _: object = None) -> None:
         """Mark here what is selected there."""
-        if self._table is None or self._linking:
+        if self._linking:
             return
-        rows = self._table.selected(self._session, self._here)
+        rows = self._table.selected(self._session)
         if not np.array_equal(rows, np.sort(self.wall.marked)):
             self._linking = True
             self.wall.mark(rows)
@@ -292,49 +294,32 @@ class Gallery(Topic, QWidget):
 
     def _follow_review(self) -> None:
         """Show what the review of the shown image has decided, and what it suggests by now."""
-        if self._table is not None:
-            followed = self._table.follow(self._session, self._here)
-            self._redraw()
-            if self._is_new and followed and not len(self.wall.marked):
-                self._is_new = False
-                self._arrange()  # by what the review suggests
+        followed = self._table.follow(self._session)
+        self._redraw()
+        if self._is_new and followed and not len(self.wall.marked):
+            self._is_new = False
+            self._arrange()  # by what the review suggests
 
-    def _library_changed(self, _: object) -> None:
-        """Read the decisions of the library again: others have passed it some."""
-        again = None if self._table is None else self._table.again
-        if again is not None and self.isVisible() and not self.loader.busy:
-            self.again.start(again)
-
-    def _project_computed(self, _: object) -> None:
-        """Say that images have other results than on the wall."""
-        if self._table is not None and self.source.currentText() == PROJECT:
-            self._newer = 1
-            self._say_count()
-
-    def _take_library(self, now: RegionTable) -> None:
-        if self._table is not None and self._library is not None:
-            self._newer = self._table.decide_as(now)
-            self._redraw()
-
-    def _open_region(self, row: int) -> None:
-        if self._table is not None:
-            open_region(self._session, self._table.place(row))
+    def _say_newer(self, source: str) -> None:
+        """Say that there are other results by now than on the wall."""
+        self._has_newer = self._has_newer or self.source.currentText() == source
+        self._say_count()
 
     # -- decisions ----------------------------------------------------------------------------
 
     def act(self, action: str) -> None:
         """Do what a key of the review means for all that is marked."""
-        words = () if self._table is None else self._table.words
         if action == "undo":
             self.undo()
         elif action == "type":
             self.word.setFocus(Qt.FocusReason.ShortcutFocusReason)
-        elif action == "accept" or action in _STATES:
-            self.decide(_STATES.get(action, "accepted"))
+        elif action in _STATES:
+            self.decide(_STATES[action])
         elif action == "end":
             self.wall.clearSelection()
-        elif action.startswith("pick ") and int(action[5:]) <= len(words):
-            self.decide("accepted", words[int(action[5:]) - 1])
+        elif action.startswith("pick "):
+            for word in self._table.words[int(action[5:]) - 1 :][:1]:
+                self.decide("accepted", word)
 
     def _take_word(self) -> None:
         place, text = self.word.currentIndex(), self.word.currentText()
@@ -343,8 +328,7 @@ class Gallery(Topic, QWidget):
         self.word.clearEditText()
         self.wall.setFocus(Qt.FocusReason.OtherFocusReason)
         if word := " ".join(str(word or "").split()):
-            words = () if self._table is None else self._table.words
-            known = {one.casefold(): one for one in words}
+            known = {one.casefold(): one for one in self._table.words}
             self.decide("accepted", known.get(word.casefold(), word))
 
     def decide(self, status: Status, label: str = "") -> None:
@@ -352,7 +336,7 @@ class Gallery(Topic, QWidget):
         rows, table = self.wall.marked, self._table
         if self._is_busy():
             return
-        if table is None or not len(rows):
+        if not len(rows):
             refuse(_NOTHING)
             return
         if status == "accepted" and not label and not words_of(table.frame).iloc[rows].any():
@@ -360,18 +344,17 @@ class Gallery(Topic, QWidget):
             return
         frame = table.frame.iloc[rows]
         keys = map(RegionKey, map(int, frame["region"]), frame["position"])
-        regions: dict[str, list[RegionKey]] = {}
         seen: dict[str, dict[RegionKey, Outline]] = {}
         for row, image, key in zip(rows, frame["image"], keys, strict=True):
-            regions.setdefault(image, []).append(key)
             seen.setdefault(image, {})[key] = table.outline(row)
+        regions = {image: list(own) for image, own in seen.items()}
         verdict = Verdict(regions=regions, status=status, label=label, seen=seen)
-        if self._library is not None:
+        if (library := table.library) is not None:
             from ...library.deciding import decide_steps
 
             ids = tuple(frame["id"].tolist())
-            steps = partial(decide_steps, self._library, ids, verdict)
-            self._in_library(ids, self._library, steps, None)
+            steps = partial(decide_steps, library, ids, verdict)
+            self.decider.start(partial(_decide_each, steps, ids, library))
             return
         self._asked = verdict
         self._session.ask("decide", verdict)
@@ -385,7 +368,7 @@ class Gallery(Topic, QWidget):
             from ...library.deciding import take_back_steps
 
             steps = partial(take_back_steps, library, ids, last)
-            self._in_library(ids, library, steps, last)
+            self.decider.start(partial(_decide_each, steps, ids, library, last))
             return
         if "" in last.steps:  # by the review, at once
             self._forget(last)
@@ -402,77 +385,45 @@ class Gallery(Topic, QWidget):
             refuse(f"Wait until the work before is over{', or cancel it' * many}.")
         return many or self.decider.busy
 
-    def _decided(self, asked_and_done: tuple[object, Decided]) -> None:
+    def _decided(self, told: tuple[object, Decided, Mapping[str, File]]) -> None:
         """Show decisions about images, and keep those of the gallery to be taken back."""
-        asked, decided = asked_and_done
-        if isinstance(asked, Decided):  # taken back, but for these
-            self._forget(asked)
-            self._keep(_left(asked, decided), (), None)
+        asked, decided, files = told
+        if isinstance(asked, Decided):
+            self._keep(decided, (), None, asked)
         elif asked is not None and asked is self._asked:
-            self._asked = None
-            self._keep(decided, (), None)
-        self._take(decided)
+            self._keep(decided, (), None, None)
+        self._table.take(decided, files)
+        self._redraw()
 
-    def _keep(self, decided: Decided, ids: tuple[int, ...], library: Library | None) -> None:
-        """Keep what can be taken back."""
-        if decided.count:
-            self._done.append((decided, ids, library))
-
-    def _take(self, decided: Decided) -> None:
-        if self._table is not None:
-            self._table.take(decided)
-            self._redraw()
-
-    def _in_library(
-        self,
-        ids: tuple[int, ...],
-        library: Library,
-        steps: Callable[[], Any],
-        undone: Decided | None,
+    def _keep(
+        self, decided: Decided, ids: _Ids, library: Library | None, undone: Decided | None
     ) -> None:
-        self.decider.start(lambda: (_decide_each(steps), ids, library, undone))
-
-    def _decided_in_library(self, done: tuple[Decided, tuple[int, ...], Library, Any]) -> None:
-        decided, ids, library, undone = done
-        if undone is not None:
+        """Keep what can be taken back; what was not taken back whole can be once more."""
+        if undone is None and decided.count:
+            self._done.append((decided, ids, library))
+        elif undone is not None and not decided.stopped and not decided.problems:
             self._forget(undone)
-        self._keep(decided if undone is None else _left(undone, decided), ids, library)
-        if self._library is library:
-            self._take(decided)
-        self._session.library_changes += 1
+
+    def _decided_in_library(self, done: tuple[Decided, _Ids, Library, Decided | None]) -> None:
+        self._keep(*done)
+        decided = done[0]
+        self._session.ask("decided", (None, decided, {}))
         if decided.problems:
             image, why = next(iter(decided.problems.items()))
-            why = why.rstrip(".")
-            if self._session.reviewed is not None and image not in decided.steps:
-                why += f" (the image shown is decided as {IMAGE!r})"
             more = f" And {len(decided.problems) - 1:,} more." * (len(decided.problems) > 1)
-            refuse(f"{'Left out: ' * (image not in decided.steps)}{image}: {why}.{more}")
+            refuse(f"{image}: {why.rstrip('.')}.{more}")
 
 
-def _read_pictures(table: RegionTable, rows: Sequence[int]) -> None:
-    """Show pictures of regions, some at once; in a worker."""
-    made: list[Any] = []
-    for one in table.thumbnails(rows):
-        made.append(one)
-        if len(made) == _AT_ONCE:
-            show(made)
-            made = []
-    show(made)
-
-
-def _left(asked: Decided, taken: Decided) -> Decided:
-    """Return what could not be taken back, such as of an image that is open elsewhere."""
-    stopped = asked.steps.keys() - taken.steps.keys() if taken.stopped else set()
-    names = taken.problems.keys() - taken.steps.keys() | stopped
-    return Decided(steps={name: step for name, step in asked.steps.items() if name in names})
-
-
-def _decide_each(steps: Callable[[], Any]) -> Decided:
-    """Decide image by image; in a worker."""
-    done: list[ImageStep] = []
-    for one in steps():
-        done.append(one)
-        show(partial(Update, text=f"saved {one[0]}"))
-    made = {name: step for name, step, _ in done if step}
-    problems = {name: problem for name, _, problem in done if problem}
-    return Decided(steps=made, problems=problems)
+def _decide_each(
+    steps: Callable[[], Iterable[ImageStep]],
+    ids: _Ids,
+    library: Library,
+    undone: Decided | None = None,
+) -> tuple[Decided, _Ids, Library, Decided | None]:
+    """Decide image by image; in a worker. Returns also what it was about."""
+    made, problems = dict[str, Step](), dict[str, str]()
+    for image, step, problem in steps():
+        made |= {image: step} if step else {}
+        problems |= {image: problem} if problem else {}
+        show(partial(Update, text=f"saved {image}"))
+    return Decided(steps=made, problems=problems), ids, library, undone

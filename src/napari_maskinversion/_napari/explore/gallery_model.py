@@ -23,10 +23,12 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QColor, QPainter, QPen, QPixmap
 from qtpy.QtWidgets import QAbstractItemView, QApplication, QListView, QStyle, QStyledItemDelegate
 
+from ...base.wording import counted
 from ...library.thumbnails import SIDE, Pixels
 from ..widgets.controls import pixmap_of
 from ..widgets.keys import PANEL, REVIEW, WALL, pressed
-from .region_sources import RegionTable, words_of
+from ..workers.driver import show
+from .region_sources import RegionTable, no_regions, words_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +38,7 @@ SORTS: Final = ("by word", "least certain first", "most certain first")
 IN_REVIEW: Final = "in Review"
 SHOWN: Final = ("all", "undecided", "doubtful", "accepted", "rejected", IN_REVIEW)
 _MARGIN: Final = 6  # pixels around a crop
+_AT_ONCE: Final = 12  # pictures shown together
 _KEPT: Final = 2_000  # pictures, 70 MB at most
 _FRAMES: Final = {"accepted": "#2e9e4f", "rejected": "#d04848", "skipped": "#8a8a8a"}
 _SIGNS: Final = {
@@ -78,23 +81,20 @@ class WallModel(QAbstractListModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table: RegionTable | None = None
+        self.table = no_regions()
         self._items: IntArray = np.zeros(0, np.intp)  # rows; headings are -1, -2, ...
         self._heads: list[tuple[str, int]] = []
         self._pictures: OrderedDict[int, QPixmap] = OrderedDict()
 
-    def show(self, table: RegionTable | None, sort: str, shown: str, queue: Any = ()) -> None:
+    def show(self, table: RegionTable, sort: str, shown: str, queue: Any = ()) -> None:
         """Show a table, or the same one in another order."""
         self.beginResetModel()
         if table is not self.table:
             self._pictures.clear()
-        self.table, self._heads = table, []
-        self._items = np.zeros(0, np.intp)
-        if table is not None:
-            order, runs = arranged(table.frame, sort, shown, queue)
-            self._heads = [(word, count) for _, word, count in runs]
-            heads = -1 - np.arange(len(runs))
-            self._items = np.insert(order, [begin for begin, _, _ in runs], heads)
+        order, runs = arranged(table.frame, sort, shown, queue)
+        self.table, self._heads = table, [(word, count) for _, word, count in runs]
+        heads = -1 - np.arange(len(runs))
+        self._items = np.insert(order, [begin for begin, _, _ in runs], heads)
         self.endResetModel()
 
     def rows(self, first: int, last: int) -> IntArray:
@@ -135,7 +135,6 @@ class WallModel(QAbstractListModel):
 
     def caption(self, row: int) -> str:
         """Return what stands below a crop: sign of the decision, word, confidence."""
-        assert self.table is not None
         names, frame = ("decision", "label", "suggestion", "confidence"), self.table.frame
         values: list[Any] = [frame[name].iat[row] for name in names]
         decision, label, word, sure = values
@@ -158,7 +157,7 @@ class WallModel(QAbstractListModel):
 
     def data(self, index: QModelIndex, role: int = 0) -> Any:
         """Return the row of a region, or what a screen reader and a tip say."""
-        if not index.isValid() or self.table is None:
+        if not index.isValid():
             return None
         row = int(self._items[index.row()])
         if role == Qt.ItemDataRole.UserRole:
@@ -167,12 +166,22 @@ class WallModel(QAbstractListModel):
             return None
         if row < 0:
             word, count = self._heads[-1 - row]
-            several = "s" * (count != 1)
-            return f"{word or 'no suggestion'}: {count:,} region{several}; a click marks all"
+            return f"{word or 'no suggestion'}: {counted(count, 'region')}; a click marks all"
         one = self.table.frame.iloc[row]
         doubtful = ", doubtful" if one["doubtful"] else ""
         where = f"{one['image']}: " if one["image"] else ""
         return f"{where}region {one['region']}, {self.caption(row)}{doubtful}, {one['decision']}"
+
+
+def read_pictures(table: RegionTable, rows: Sequence[int]) -> None:
+    """Show pictures of regions, some at once; in a worker."""
+    made: list[Any] = []
+    for one in table.thumbnails(rows):
+        made.append(one)
+        if len(made) == _AT_ONCE:
+            show(made)
+            made = []
+    show(made)
 
 
 class _Tiles(QStyledItemDelegate):
@@ -186,7 +195,6 @@ class _Tiles(QStyledItemDelegate):
         """Draw a tile."""
         model, palette = index.model(), option.palette
         assert isinstance(model, WallModel)
-        assert model.table is not None
         painter.save()
         selected = bool(option.state & QStyle.StateFlag.State_Selected)
         if selected:
@@ -220,7 +228,6 @@ class _Tiles(QStyledItemDelegate):
             drawn = QRect(QPoint(0, 0), size)
             drawn.moveCenter(place.center())
             painter.drawPixmap(drawn, picture)
-        assert model.table is not None
         if frame := _FRAMES.get(str(model.table.frame["decision"].iat[row])):
             painter.setPen(QPen(QColor(frame), 3))
             painter.drawRect(place)

@@ -10,13 +10,11 @@ from qtpy.QtCore import Qt
 
 from ...base import progress_words as words
 from ...base.errors import MaskInversionError
-from ...language.captions.bank import CaptionBank
 from ...language.generation.registry import DECODERS, DecoderSpec
 from ...language.generation.settings import SEARCHES, GenerationSettings
 from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
 from ...results.results import Results
 from ...results.settings import fields_of
-from ..session import same_regions
 from ..widgets.dialogs import ask_file
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, Section, button, combo_box, form, line, stack
@@ -35,11 +33,10 @@ class GenerateSection(ProgressSection):
     title, opened = "Generate", True
     work = "Writing captions"
     doing, cancel_tip = "writing captions", "Stop; the results stay as they are"
-    follows = "record"
+    follows = "record captions"  # a bank may be the memory of a DeCap checkpoint
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._memory: CaptionBank | None = None
         self.file: Path | None = None
         self.decoder = combo_box(list(DECODERS), tip="What writes the sentences")
         for place, spec in enumerate(DECODERS.values()):
@@ -63,7 +60,7 @@ class GenerateSection(ProgressSection):
             self.sentence,
         ]
         stack(self, form(rows), Section("How sentences are written", options, opened=False))
-        self.decoder.currentIndexChanged.connect(self._forget_file)
+        self.decoder.currentIndexChanged.connect(lambda _: self.choose_file(None))
         self.options.changed.connect(self.refresh)
 
     @property
@@ -74,11 +71,11 @@ class GenerateSection(ProgressSection):
     @property
     def request(self) -> CaptionRequest:
         """What is chosen."""
-        memory = self._memory if self.spec.memory else None
+        chosen = self._session.captions
         return CaptionRequest(
             decoder=self.spec.name,
             file=self.file,
-            memory=memory,
+            memory=chosen[0] if chosen is not None and self.spec.memory else None,
             settings=GenerationSettings(**self.options.values()),
         )
 
@@ -93,20 +90,12 @@ class GenerateSection(ProgressSection):
         if file := ask_file(self, "Weights of a decoder", kinds):
             self.choose_file(file)
 
-    def _forget_file(self, _: Any = None) -> None:
-        self.choose_file(None)
-
     # -- for the panel ------------------------------------------------------------------------
 
     def bind(self) -> None:
         """Follow the session."""
         super().bind()
         self.after("row", self._show_sentence)
-
-    def use_memory(self, bank: CaptionBank | None) -> None:
-        """Use a bank as the memory of DeCap checkpoints."""
-        self._memory = bank
-        self.refresh()
 
     def refresh(self, _: object = None) -> None:
         """Enable what can be done now, or say why nothing can be written."""
@@ -157,12 +146,10 @@ class GenerateSection(ProgressSection):
     def answered(self, answer: Any) -> None:
         """Show the sentences."""
         before, after = answer
-        # Results of a newer run are other ones; captions of a bank may have been added meanwhile.
-        record = self._session.record
-        if record is not None and same_regions(record.results, before):
-            sentences = [region.generated_caption for region in after.regions]
-            captioned = record.results.with_generated(sentences, after.info.generated)
-            self._session.show(record.changed(results=captioned, table=None))
+        sentences = [region.generated_caption for region in after.regions]
+        generated = after.info.generated
+        # To these captions of a bank may have been added meanwhile.
+        self.change_results(before, lambda now: now.with_generated(sentences, generated))
 
 
 def generate(results: Results, captions: CaptionRequest, device: str) -> tuple[Results, Results]:

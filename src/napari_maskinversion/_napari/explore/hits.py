@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from qtpy.QtCore import QSize, Qt, Signal
+import numpy as np
+from napari.layers import Labels
+from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtGui import QIcon
 from qtpy.QtWidgets import QListWidget, QListWidgetItem, QWidget
 from superqt import QLabeledDoubleSlider
 
+from ...base.errors import InputError
+from ...base.regions import Region
+from ...base.wording import counted
 from ...language.ranking.query import label_of
 from ...library.searching import short_names
+from ..layers.coordinates import Plane
+from ..layers.label_layers import layer_of_regions, with_index, with_labels
+from ..layers.layers import is_shapes
+from ..layers.overlays import COLOR, THINNER, RegionBorder
+from ..layers.placing import REGIONS_OPACITY, box_transform, same_transform, selection_kept
 from ..session import Session
 from ..widgets.controls import pixmap_of
 from ..widgets.sections import button, form, pause, stack
+from ..widgets.tables import TrueIcons
 from ..workers.notify import refusing
-from .find_across import FarHit
-from .find_anywhere import Anywhere, HitsLayer, make_regions
 from .region_sources import open_region
+from .searches import FarHit, Finding
 from .work_section import Shared
 
 _SIDE: Final = 48  # pixels of a picture
@@ -36,8 +47,9 @@ class HitsRow(QWidget):
     def __init__(self, shared: Shared) -> None:
         super().__init__()
         self._viewer, self._session = shared.viewer, shared.session
-        self._layer = HitsLayer(shared.viewer)
-        self._shown: tuple[Anywhere, Any] | None = None
+        self.border = RegionBorder(shared.viewer, THINNER, COLOR)
+        self._is_seen = True
+        self._finding: Finding | None = None
         self._pause = pause(self, _QUIET, self._draw)
         self.threshold = QLabeledDoubleSlider(Qt.Orientation.Horizontal)
         self.threshold.setDecimals(2)
@@ -50,56 +62,128 @@ class HitsRow(QWidget):
         self.threshold.valueChanged.connect(lambda _: self._cut())
         self.hide()
 
-    def show_hits(self, answer: Anywhere, image: Any) -> None:
+    def show_hits(self, finding: Finding) -> None:
         """Show the hits of a search, cut at the usual threshold."""
-        self._shown = answer, image
-        values = answer.hits.similarities
-        self.threshold.blockSignals(True)
-        low, high = (math.floor(100 * float(value)) / 100 for value in (values.min(), values.max()))
-        self.threshold.setRange(low, max(high, answer.usual))
-        self.threshold.setValue(answer.usual)
-        self.threshold.blockSignals(False)
-        self._layer.show(image, answer.search.plane, answer.hits.regions)
+        self._finding = finding
+        ends = finding.matches[-1].similarity, finding.matches[0].similarity
+        low, high = (math.floor(100 * value) / 100 for value in ends)
+        with QSignalBlocker(self.threshold):
+            self.threshold.setRange(low, max(high, finding.usual))
+            self.threshold.setValue(finding.usual)
         self._draw()
         self.show()
         self._cut()
 
     def clear(self) -> None:
         """Show no hits."""
-        self._shown = None
+        self._finding = None
         self._pause.stop()
-        self._layer.remove()
+        self.border.remove()
         self.hide()
 
     def display(self, visible: bool) -> None:
-        """Show or hide the outlines."""
-        if self._layer.layer is not None:
-            self._layer.layer.visible = visible
+        """Show or hide the borders."""
+        self._is_seen = visible
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._finding is None or not self._is_seen or not self._count:
+            self.border.remove()
+        else:
+            image, plane = self._finding.snapshot.image, self._finding.finder.plane(())
+            self.border.show(image, plane, *self._finding.regions[: self._count])
 
     @property
     def _count(self) -> int:
-        return 0 if self._shown is None else self._shown[0].count(self.threshold.value())
-
-    def _draw(self) -> None:
-        self._layer.cut(self._count)
+        return 0 if self._finding is None else self._finding.count(self.threshold.value())
 
     def _cut(self) -> None:
-        if self._shown is None:
-            return
         count = self._count
-        self.make.setText(f"Make {count:,} region{'s' * (count != 1)}")
+        self.make.setText(f"Make {counted(count, 'region')}")
         self.make.setEnabled(count > 0)
         self.changed.emit(count)
 
     def _make(self) -> None:
-        if self._shown is None:
+        if (finding := self._finding) is None:
             return
-        answer, image = self._shown
-        hits, words = answer.hits.regions[: self._count], label_of(answer.search.words)
-        regions = [replace(region, name=words) for region in hits]
+        words = label_of(finding.words)
+        regions = [replace(region, name=words) for region in finding.regions[: self._count]]
+        image, plane = finding.snapshot.image, finding.finder.plane(())
         with refusing():
-            made = make_regions(self._viewer, self._session, image, answer.search.plane, regions)
+            made = make_regions(self._viewer, self._session, image, plane, regions)
             self.made.emit(made, len(regions) - made)
+
+
+def make_regions(
+    viewer: Any, session: Session, image: Any, plane: Plane, regions: Sequence[Region]
+) -> int:
+    """Add regions to the image's Labels layer, else to a new one, in one step to undo.
+
+    Pixels that belong to other regions stay as they are. Returns how many regions found room.
+    """
+    if image not in viewer.layers:
+        raise InputError("The image of these hits was closed; search again.")
+    layer = session.regions if session.image is image else None
+    if layer is None or not _takes(layer, image, len(regions)):
+        layer = _new_layer(viewer, session, image, plane, regions[0].name or "like one")
+    highest, names = int(layer.data.max(initial=0)), dict[int, str]()
+    rows, columns = plane.cut.axes
+    with layer.block_history():
+        for region in regions:
+            y, x = np.nonzero(region.mask > 0)
+            places = zip(plane.cut.index, layer.data.shape, strict=True)
+            index: list[Any] = [np.full(len(y), min(at, side - 1)) for at, side in places]
+            index[rows], index[columns] = y + region.bbox[0], x + region.bbox[1]
+            free = layer.data[tuple(index)] == 0
+            if free.any():
+                number = highest + len(names) + 1
+                names[number] = region.name
+                layer.data_setitem(tuple(axis[free] for axis in index), number, refresh=False)
+    if not names:
+        raise InputError("All hits lie on regions that are there.")
+    _name(layer, names)
+    layer.refresh()
+    session.choose_for(image, layer)
+    return len(names)
+
+
+def _new_layer(viewer: Any, session: Session, image: Any, plane: Plane, words: str) -> Labels:
+    """Add a layer without regions: what is painted there later can be undone."""
+    height, width = plane.shape
+    shape = [1] * image.ndim
+    for axis, side in zip(plane.cut.axes, plane.shape, strict=True):
+        shape[axis] = side
+    pixels, about = layer_of_regions([], tuple(shape), plane.cut.axes)
+    box = (0.0, 0.0, float(height), float(width))
+    placed = box_transform(image, plane, box, plane.shape)
+    layer = Labels(pixels, name=f"{words} (found)", opacity=REGIONS_OPACITY, **about, **placed)
+    session.choice.made_for(image, layer)
+    with selection_kept(viewer), session.choice.kept():
+        viewer.add_layer(layer)
+    return layer
+
+
+def _name(layer: Labels, names: dict[int, str]) -> None:
+    """Set the words of labels; other features stay."""
+    frame = with_labels(with_index(layer.features), names)
+    for column in {"label", "source_id"} - set(frame):
+        frame[column] = ""
+    rows = zip(frame["index"], frame["label"], strict=True)
+    frame["label"] = [names.get(index, label) for index, label in rows]
+    layer.features = frame
+
+
+def _takes(layer: Any, image: Any, count: int) -> bool:
+    """Whether a layer has the pixels of an image, and room for more regions."""
+    if is_shapes(layer) or layer.multiscale or not isinstance(layer.data, np.ndarray):
+        return False
+    shape = image.data.shape[: image.ndim]
+    placed = all(
+        same_transform(getattr(layer, name), getattr(image, name))
+        for name in ("scale", "translate", "rotate", "shear", "affine")
+    )
+    room = int(layer.data.max(initial=0)) + count <= np.iinfo(layer.data.dtype).max
+    return bool(layer.data.shape == shape and placed and layer.editable and room)
 
 
 class FarHitsList(QListWidget):
@@ -112,6 +196,7 @@ class FarHitsList(QListWidget):
         self.setAccessibleName("Regions found on all images")
         self.setToolTip("A click, or Return, opens the region on its image")
         self.setIconSize(QSize(_SIDE, _SIDE))
+        self.setItemDelegate(TrueIcons(self))
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.itemClicked.connect(self._open)
@@ -126,7 +211,8 @@ class FarHitsList(QListWidget):
         for hit in hits:
             image = names[hit.place.image]
             what = f"{hit.similarity:.2f} {hit.label}".rstrip()
-            item = QListWidgetItem(_icon(hit), f"{image}\nregion {hit.place.region}, {what}")
+            icon = QIcon() if hit.picture is None else QIcon(pixmap_of(hit.picture))
+            item = QListWidgetItem(icon, f"{image}\nregion {hit.place.region}, {what}")
             item.setSizeHint(QSize(0, _SIDE + 6))
             self.addItem(item)
         self.setFixedHeight(min(len(hits), _SHOWN) * (_SIDE + 6) + 4)
@@ -134,12 +220,3 @@ class FarHitsList(QListWidget):
 
     def _open(self, item: QListWidgetItem) -> None:
         open_region(self._session, self.hits[self.row(item)].place)
-
-
-def _icon(hit: FarHit) -> QIcon:
-    if hit.picture is None:
-        return QIcon()
-    icon, pixmap = QIcon(), pixmap_of(hit.picture)
-    for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):  # Qt would tint the selected one
-        icon.addPixmap(pixmap, mode)
-    return icon

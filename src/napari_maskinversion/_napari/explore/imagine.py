@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,19 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
-from ...base.errors import InputError, MaskInversionError
+from ...base import progress_words as words
+from ...base.errors import InputError, MaskInversionError, NotEnoughMemoryError
+from ...base.progress import listening
 from ...diffusion.decoders import DECODERS, Decoder, default_folder, get_decoder
-from ...diffusion.pictures import Imagined, Picture, title_of
+from ...diffusion.pictures import Imagined, Picture, PictureStep, title_of
 from ...diffusion.settings import SIDE_STEP, PictureSettings
-from ...pipeline.imagining import ImagineRequest
+from ...images.plane_source import overview
+from ...pipeline.imagining import ImagineRequest, draw, load_decoder, plan, record_of, targets
+from ...results.region_result import RegionResult
+from ...results.run_info import RunInfo
 from ...results.settings import fields_of
-from ..run_requests.run_source import RunSource
+from ..layers.tasks import RunInput
+from ..run_requests.run_source import RunSource, look_again
 from ..session import ResultRecord, same_run
 from ..widgets.controls import pixmap_of
 from ..widgets.dialogs import ask_folder
@@ -33,11 +40,11 @@ from ..widgets.sections import (
     stack,
     text_field,
 )
-from ..workers.driver import Update
-from ..workers.model_store import Kept
+from ..workers.driver import Update, hear, show
+from ..workers.model_store import Kept, ModelStore
 from ..workers.notify import inform, refusing
+from ..workers.preload import start_torch
 from ..workers.worker import Worker
-from .imagine_task import DrawRequest, check, draw_region
 from .work_section import ProgressSection, Shared
 
 if TYPE_CHECKING:
@@ -47,15 +54,7 @@ _PAUSE: Final = 300  # milliseconds after an edit
 _LARGEST_SEED: Final = 2**31 - 1  # of a spin box
 _SIDE: Final = 256  # pixels of a picture in the panel
 _NORMS: Final = [("as optimised", "optimised"), ("that of [CLS]", "cls")]
-_TIPS: Final = {
-    "pictures": "Pictures of the region, and of [CLS]",
-    "seed": "Seed of the first picture; the next ones count up from it",
-    "steps": "Steps of a picture: more take longer",
-    "guidance": "How closely a picture follows the embedding; 1 turns it off",
-    "size": "Side of a picture in pixels",
-    "norm": "The length of the embedding; the paper names none",
-    "dtype": "auto: float16 on CUDA, else float32; smaller ones take less memory",
-}
+_SHOWN: Final = ("pictures", "seed", "steps", "guidance", "size", "norm", "dtype")
 _OF_DECODER: Final = ("steps", "guidance", "size")  # each has its own
 _FIELDS: Final[dict[str, dict[str, Any]]] = {
     "steps": {"annotation": int},
@@ -93,14 +92,16 @@ class ImagineSection(ProgressSection):
         decoders = {spec.title: spec.name for spec in DECODERS.values()}
         self.decoder = combo_box(decoders, tip="The diffusion model that draws")
         tip = "Use a decoder in another folder, in the layout of diffusers"
-        self.folder = button("Folder...", tip, self.ask_folder)
+        ask = partial(self._ask, "Folder of the decoder", self.choose_folder)
+        self.folder = button("Folder...", tip, ask)
         self.prompt = text_field("a dog on a beach", "A sentence to draw the region in")
         self.subject = text_field("dog", "The word of the prompt that the region replaces")
         tip = "Use the prior, which reads the prompt, in another folder"
-        self.prior = button("Prior...", tip, self.ask_prior)
+        ask = partial(self._ask, "Folder of the prior", self.choose_prior)
+        self.prior = button("Prior...", tip, ask)
         own = {one.key: one for one in fields_of(model=PictureSettings)}
         self.form = SettingsForm(
-            [replace(own[key], help=tip, **_FIELDS.get(key, {})) for key, tip in _TIPS.items()],
+            [replace(own[key], **_FIELDS.get(key, {})) for key in _SHOWN],
             options={
                 "seed": {"max": _LARGEST_SEED},
                 "guidance": {"step": 0.5},
@@ -115,14 +116,14 @@ class ImagineSection(ProgressSection):
         self.copy = button("Copy the command", tip, self._copy)
         self.draw = button("Draw", "", self.run)
         tip = "Write these pictures and imagine.json to a folder"
-        self.save = button("Save...", tip, self.ask_target)
+        ask = partial(self._ask, "Save the pictures in a folder", self.save_in)
+        self.save = button("Save...", tip, ask)
         self._grid = QWidget()
         self._cells = QGridLayout(self._grid)
         self._cells.setContentsMargins(6, 2, 6, 2)
         self._cells.setHorizontalSpacing(8)
         self._build()
         self._show_defaults()
-        self._show_state()
         self.say("")
 
     def _build(self) -> None:
@@ -145,7 +146,6 @@ class ImagineSection(ProgressSection):
         ).addStretch(1)
         self.decoder.currentIndexChanged.connect(lambda _: self._show_defaults())
         self.form.changed.connect(self.refresh)
-        self.decoder.currentIndexChanged.connect(self.refresh)
         for text in (self.prompt, self.subject):
             text.textChanged.connect(self.refresh)
 
@@ -169,28 +169,17 @@ class ImagineSection(ProgressSection):
         """Look for the chosen decoder in a folder."""
         self._folders[self.spec.name] = folder
         self._show_folder()
-        self.refresh()
 
-    def ask_folder(self) -> None:
-        """Ask for the folder of the decoder."""
-        if folder := ask_folder(self, f"Folder of {self.spec.title}"):
-            self.choose_folder(folder)
+    def _ask(self, title: str, then: Callable[[Path], None]) -> None:
+        """Ask for a folder."""
+        if folder := ask_folder(self, title):
+            then(folder)
 
     def choose_prior(self, folder: Path) -> None:
         """Look for the prior in a folder."""
         self._prior = folder
         self.prior.setToolTip(f"The prior, which reads the prompt, from {folder}")
         self.refresh()
-
-    def ask_prior(self) -> None:
-        """Ask for the folder of the prior."""
-        if folder := ask_folder(self, "Folder of the prior"):
-            self.choose_prior(folder)
-
-    def ask_target(self) -> None:
-        """Ask where to save."""
-        if folder := ask_folder(self, "Save the pictures in a folder"):
-            self.save_in(folder)
 
     def say(self, text: str) -> None:
         """Show what the drawing needs, or why it is not possible; a command only to copy."""
@@ -236,6 +225,7 @@ class ImagineSection(ProgressSection):
             f"{spec.title} draws embeddings of {spec.clip_model} ({spec.size_gb:.1f} GB, licence "
             f"{spec.license}), from {folder}"
         )
+        self.refresh()
 
     def _copy(self) -> None:
         clipboard = QGuiApplication.clipboard()
@@ -309,29 +299,22 @@ class ImagineSection(ProgressSection):
         """Draw the selected region, or say why not."""
         if self.worker.busy:
             return
+        session, record, row = self._session, self._session.record, self._session.row
         try:
-            wanted = self._wanted()
+            if record is None or not 0 <= row < len(record.results):
+                raise InputError("Suggest words first, and select the region to draw in the table.")
+            if session.run.running:
+                raise InputError("Wait until the run is over.")
+            origin, region = RunSource.of(record), record.results.regions[row]
+            request = self.request(session.settings.device)
+            run_input = origin.again(self._viewer, region, drawn=False)
         except MaskInversionError as error:
             self.refuse(str(error))
             return
-        self._session.settle(self.source)
+        session.settle(self.source)
         self._first_seed = None  # earlier pictures stay in view until the first new one
-        self.start(partial(draw_region, wanted, self._store, self._decoder))
-
-    def _wanted(self) -> DrawRequest:
-        record, row = self._session.record, self._session.row
-        if record is None or not 0 <= row < len(record.results):
-            raise InputError("Suggest words first, and select the region to draw in the table.")
-        if self._session.run.running:
-            raise InputError("Wait until the run is over.")
-        origin, region = RunSource.of(record), record.results.regions[row]
-        return DrawRequest(
-            request=self.request(self._session.settings.device),
-            origin=origin,
-            run_input=origin.again(self._viewer, region, drawn=False),
-            region=region,
-            info=record.results.info,
-        )
+        work = partial(draw_region, request, origin, run_input, region, record.results.info)
+        self.start(partial(work, self._store, self._decoder))
 
     def show_progress(self, news: Any) -> None:
         """Show it in the bar, or a picture that is finished."""
@@ -383,3 +366,46 @@ class _PictureLabel(QLabel):
         super().resizeEvent(event)
         if self.height() != self.width():
             self.setFixedHeight(self.width())
+
+
+# -- in a worker -----------------------------------------------------------------------------
+
+
+def check(request: ImagineRequest, model: str, *, loaded: bool) -> str:
+    """Return device and memory in one line."""
+    start_torch()
+    return plan(request, model, loaded=loaded).text
+
+
+def draw_region(
+    request: ImagineRequest,
+    origin: RunSource,
+    run_input: RunInput,
+    region: RegionResult,
+    info: RunInfo,
+    store: ModelStore,
+    kept: Kept[Drawer],
+) -> Imagined:
+    """Draw a region and [CLS], and show each finished picture."""
+    start_torch()
+    loaded = store.has(origin.model, origin.device)
+    try:
+        carried = plan(request, info.model, loaded=loaded)
+    except NotEnoughMemoryError:
+        kept.clear()  # what another decoder took
+        carried = plan(request, info.model, loaded=loaded)
+    model = origin.load(store)
+    show(words.READING_IMAGE)
+    seen = look_again(run_input, region, info, drawn=False)
+    shown = targets(carried, model, [region], overview(seen.source), info.settings)
+    key = (carried.folder, carried.device, carried.dtype)
+    if not kept.has(key):
+        show(words.LOADING_DECODER)
+    with listening(_hear):
+        pictures = draw(carried, kept.get(key, partial(load_decoder, carried)), shown)
+    record = record_of(carried, info.model, info.fingerprint, info.settings, run_id=info.run_id)
+    return Imagined(pictures=tuple(pictures), record=record)
+
+
+def _hear(news: PictureStep | Picture) -> None:
+    (show if isinstance(news, Picture) else hear)(news)

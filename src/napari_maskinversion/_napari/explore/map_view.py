@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
@@ -14,9 +15,9 @@ from vispy.scene import PanZoomCamera, SceneCanvas
 from vispy.scene.visuals import Line, Markers
 
 from ..widgets.sections import button, combo_box, line, pause, stack
-from .map_colors import Colored
 
 FloatArray = npt.NDArray[np.float32]
+Legend = Sequence[tuple[str, str]]  # Colours with a text
 _STILL: Final = 4  # pixels that the mouse may move in a click
 _NEAR: Final = 10  # pixels between a click and its point
 _SIZES: Final = ((500, 9), (5_000, 6), (np.inf, 4))  # pixels of a point, by their number
@@ -94,16 +95,16 @@ class MapView(QWidget):
 
     # -- what is shown ------------------------------------------------------------------------
 
-    def show_points(self, points: FloatArray, colored: Colored) -> None:
-        """Show points (N, 2); NaN stands for one without a place."""
+    def show_points(self, points: FloatArray, rgba: FloatArray, legend: Legend) -> None:
+        """Show points (N, 2) in colours (N, 4); NaN stands for one without a place."""
         self._points = np.ascontiguousarray(points, np.float32)
         self.rows = np.zeros(0, np.intp)
-        self.recolor(colored)
+        self.recolor(rgba, legend)
         self.fit()
 
-    def recolor(self, colored: Colored) -> None:
+    def recolor(self, rgba: FloatArray, legend: Legend) -> None:
         """Show the points in other colours."""
-        self._rgba = colored.rgba
+        self._rgba = rgba
         there = np.flatnonzero(self._there)
         some = np.random.default_rng(0).permutation(there)[:_FLUENT]
         self._draw(self._few, some if len(there) > _FLUENT else [], edge_width=0)
@@ -114,7 +115,7 @@ class MapView(QWidget):
         entries = (
             f'<span style="color:{color}">\N{BLACK SQUARE}</span>'
             + escape(text and f"{gap}{text}  ")
-            for color, text in colored.legend
+            for color, text in legend
         )
         self.legend.setText("".join(entries))
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,23 +19,23 @@ import numpy.typing as npt
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import Position, RegionKey, plane_of
 from ...base.regions import Region
+from ...base.wording import one_line
 from ...batch.decided import archive_file, file_in, has_its_image
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
-from ...library.adding import stored_path
-from ...library.deciding import image_name, names_of
+from ...library.deciding import names_of
 from ...library.library import Library
 from ...library.thumbnails import Pixels, cut_out, outlined
 from ...results.export.archive import open_archive
-from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
+from ...results.export.bundle import CompressedRegion, compress_masks
 from ...results.results import Results
 from ...results.run_info import RunInfo
-from ...results.spaces import OneSpace
+from ...results.spaces import Space, check_alike
 from ...review.decisions import Decision
 from ...review.reporting import decisions_of
 from ...review.together import Decided, Outline
-from ..layers.layers import SERIES, file_of
+from ..layers.layers import place_of_file
 from ..layers.pictures import copy_layer
 from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
@@ -71,8 +71,11 @@ class RegionTable:
     cut: Callable[[Sequence[int]], Cut]
     # Unit embeddings (rows, e) of rows, all of one space; for a worker
     embed: Callable[[Sequence[int]], FloatArray]
-    again: Callable[[], RegionTable] | None = None  # Reads a library again
     files: Mapping[str, File] = field(default_factory=dict)  # Of images that have other names
+    spaces: Mapping[str, Space] = field(default_factory=dict)  # Of the images of a project
+    library: Library | None = None  # That the rows are of
+    # The row of each region of the results shown, (N,); -1 for one that is not here
+    here: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
     _rows: dict[Any, int] = field(default_factory=dict)
 
     def thumbnails(self, rows: Sequence[int]) -> Cut:
@@ -89,54 +92,48 @@ class RegionTable:
         """Return where regions are."""
         frame = self.frame[["image", "region", "position"]].iloc[np.asarray(rows, np.intp)]
         return [
-            RegionPlace(image, region, position, *self.files.get(image, (image, 0)))
+            RegionPlace(image, region, position, *self.file(image))
             for image, region, position in frame.itertuples(index=False, name=None)
         ]
 
-    def here(self, session: Session) -> IntArray:
-        """Return the row here of each region of the results shown, (N,); -1 without one."""
-        path, image = file_of(session.image), session.image
-        file = ("", 0) if path is None else (stored_path(path), image.metadata.get(SERIES, 0))
-        current = "" if session.project is None else session.project.current
-        if self.files.get(current, file) != file:  # another image is chosen than the project's
-            current = ""
-        names, rows = {"", current, *self._names(file)}, []
+    def find_here(self, session: Session) -> None:
+        """Set `here`."""
+        file, rows = _shown_file(session), []
         for one in () if session.results is None else session.results.regions:
-            key = one.key
-            row = max(self.row_of(name, key) for name in names)
+            row = self.row_of(file, one.key)
             # A region that was drawn again is another one of the same number.
             same = row >= 0 and self.outline(row) == (one.bbox, one.area)
             rows.append(row if same else -1)
-        return np.array(rows, np.intp)
+        self.here = np.array(rows, np.intp)
 
-    def _names(self, file: File) -> list[str]:
-        """Return what images of a file may be called here."""
-        return [image_name(*file), *(name for name, own in self.files.items() if own == file)]
-
-    def selected(self, session: Session, here: IntArray) -> IntArray:
-        """Return the rows of what is selected in the session, rising; ``here`` as above."""
-        rows = [int(here[row]) for row in session.chosen_rows if row < len(here)]
-        for one in session.marked:
-            key = RegionKey(one.region, one.position)
-            names = {one.image, *self._names(one.file)}
-            rows += [self.row_of(name, key) for name in names]
+    def selected(self, session: Session) -> IntArray:
+        """Return the rows of what is selected in the session, rising."""
+        rows = [int(self.here[row]) for row in session.chosen_rows if row < len(self.here)]
+        rows += [
+            self.row_of(one.file, RegionKey(one.region, one.position)) for one in session.marked
+        ]
         return np.unique([row for row in rows if row >= 0]).astype(np.intp)
 
-    def select(self, session: Session, rows: Any, here: IntArray, *, more: bool = False) -> None:
+    def select(self, session: Session, rows: Any, *, more: bool = False) -> None:
         """Select rows in the session, beside what is selected there with ``more``."""
-        mine = np.flatnonzero(np.isin(here, rows)).tolist()
-        places = self.places(np.setdiff1d(rows, here))
+        mine = np.flatnonzero(np.isin(self.here, rows)).tolist()
+        places = self.places(np.setdiff1d(rows, self.here))
         session.mark(
             sorted({*(session.chosen_rows if more else ()), *mine}),
             dict.fromkeys([*(session.marked if more else ()), *places]),
         )
 
-    def row_of(self, image: str, key: RegionKey) -> int:
+    def file(self, image: str) -> File:
+        """Return where an image is."""
+        return self.files.get(image, (image, 0))
+
+    def row_of(self, file: File, key: RegionKey) -> int:
         """Return the row of a region; -1 if it is not in the table."""
         if not self._rows:
-            columns = (self.frame[name] for name in ("image", "region", "position"))
-            self._rows = {one: row for row, one in enumerate(zip(*columns, strict=True))}
-        return self._rows.get((image, key.id, key.position), -1)
+            columns = (self.frame[name] for name in ("region", "position"))
+            known = zip(map(self.file, self.frame["image"]), *columns, strict=True)
+            self._rows = {one: row for row, one in enumerate(known)}
+        return self._rows.get((file, key.id, key.position), -1)
 
     def outline(self, row: int) -> Outline:
         """Return box and area of a region: another one of the same number has others."""
@@ -144,38 +141,32 @@ class RegionTable:
         area: Any = self.frame["area"].iat[row]
         return box, area
 
-    def decide_as(self, other: RegionTable) -> int:
-        """Take the decisions of a later table of the same library; return how many rows are new."""
-        now = other.frame.set_index("id").reindex(self.frame["id"])
-        for name, without in (("decision", "undecided"), ("label", "")):
-            self.frame[name] = now[name].fillna(without).to_numpy(object)
-        return int((~other.frame["id"].isin(self.frame["id"])).sum())
-
-    def follow(self, session: Session, here: IntArray) -> bool:
+    def follow(self, session: Session) -> bool:
         """Take decisions and suggestions about the image shown; return whether any is here."""
         review, results = session.reviewed, session.results
         regions = () if results is None else results.regions
-        rows = [row for row, at in enumerate(here.tolist()) if at >= 0]
-        best, learned = self.frame["suggestion"], {}
+        rows = [row for row, at in enumerate(self.here.tolist()) if at >= 0]
+        best, words, sure = self.frame["suggestion"], dict[int, str](), dict[int, float]()
         for row in rows:
-            ranking, at = regions[row].ranking, int(here[row])
+            ranking, at = regions[row].ranking, int(self.here[row])
             label = regions[row].suggestion
             scores = [] if ranking is None else [float(ranking.probabilities[0])]
             if review is not None:
                 label = review.suggestion(row)
                 scores = [one.score for one in review.top(row) if one.label == label]
             if label and label != best.iat[at]:
-                learned[at] = label, next(iter(scores), float("nan"))
-        self.suggest(learned)
+                words[at], sure[at] = label, next(iter(scores), float("nan"))
+        self._set("suggestion", words)
+        self._set("confidence", sure)
         if review is not None:
             get, keys = review.review.decisions.get, review.queue.keys
-            self.decide({int(here[row]): get(keys[row]) for row in rows})
+            self.decide({int(self.here[row]): get(keys[row]) for row in rows})
         return review is not None and bool(rows)
 
-    def take(self, decided: Decided) -> None:
-        """Note decisions about several images."""
+    def take(self, decided: Decided, files: Mapping[str, File]) -> None:
+        """Note decisions about several images, of which ``files`` may have other names here."""
         states = {
-            self.row_of(image, one.region): one.after
+            self.row_of(files.get(image) or self.file(image), one.region): one.after
             for image, step in decided.steps.items()
             for one in step
         }
@@ -184,19 +175,21 @@ class RegionTable:
 
     def decide(self, states: Mapping[int, Decision | None]) -> None:
         """Note what was decided about rows; None makes one undecided."""
-        decisions, labels = (np.array(self.frame[name], object) for name in ("decision", "label"))
-        for row, decision in states.items():
-            decisions[row] = "undecided" if decision is None else decision.status
-            labels[row] = "" if decision is None else decision.label
-        self.frame["decision"], self.frame["label"] = decisions, labels
+        made = {row: one for row, one in states.items() if one is not None}
+        words = {row: made[row].status if row in made else "undecided" for row in states}
+        self._set("decision", words)
+        self._set("label", {row: made[row].label if row in made else "" for row in states})
 
-    def suggest(self, learned: Mapping[int, tuple[str, float]]) -> None:
-        """Note other suggestions, with their confidence, as a review has learned them."""
-        words, sure = (np.array(self.frame[name]) for name in ("suggestion", "confidence"))
-        words = words.astype(object)
-        for row, (word, confidence) in learned.items():
-            words[row], sure[row] = word, confidence
-        self.frame["suggestion"], self.frame["confidence"] = words, sure
+    def _set(self, name: str, values: Mapping[int, Any]) -> None:
+        column = np.array(self.frame[name])
+        column[list(values)] = list(values.values())
+        self.frame[name] = column
+
+
+def no_regions() -> RegionTable:
+    """Return a table without rows."""
+    none = np.zeros((0, 1), np.float32)
+    return RegionTable(frame=_frame(()), cut=lambda _: iter(()), embed=lambda _: none)
 
 
 def words_of(frame: pd.DataFrame) -> pd.Series[str]:
@@ -230,33 +223,33 @@ def of_image(session: Session) -> Callable[[], RegionTable]:
             at = position if finder.all_planes else ()
             layer = copy_layer(image, finder.view_at(at), shown_only=True, snapshot=False)
             planes[position] = layer.source(finder.plane(at).cut)
-    words = () if review is None else tuple(review.words)
-    return partial(_shown, record.results, record.masks, decisions, planes, words)
+    results, masks, file = record.results, record.masks, _shown_file(session)
+    words = dict.fromkeys((*_words(results), *(() if review is None else review.words)))
+
+    def read() -> RegionTable:
+        compressed = masks if isinstance(masks, dict) else compress_masks(masks or ())
+        regions = results.regions
+
+        def cut(rows: Sequence[int]) -> Cut:
+            for row in rows:
+                one = regions[row]
+                mask = compressed.get((one.position, one.id))
+                plane = planes.get(one.position)
+                yield row, None if plane is None else _cropped(plane, one.bbox, mask)
+
+        return RegionTable(
+            frame=_frame(_cells("", results, decisions)),
+            words=tuple(words),
+            cut=cut,
+            embed=lambda rows: np.stack([regions[row].embedding for row in rows]),
+            files={"": file},
+        )
+
+    return read
 
 
-def _shown(
-    results: Results,
-    masks: Any,
-    decisions: Mapping[RegionKey, Decision],
-    planes: Mapping[Position, PlaneSource],
-    words: Sequence[str],
-) -> RegionTable:
-    compressed = masks if isinstance(masks, dict) else compress_masks(masks or ())
-    regions = results.regions
-
-    def cut(rows: Sequence[int]) -> Cut:
-        for row in rows:
-            one = regions[row]
-            mask = compressed.get((one.position, one.id))
-            plane = planes.get(one.position)
-            yield row, None if plane is None else _cropped(plane, one.bbox, mask)
-
-    return RegionTable(
-        frame=_frame(_cells("", results, decisions)),
-        words=tuple(dict.fromkeys((*_words(results), *words))),
-        cut=cut,
-        embed=lambda rows: np.stack([regions[row].embedding for row in rows]),
-    )
+def _shown_file(session: Session) -> File:
+    return place_of_file(session.image) or ("", 0)
 
 
 # -- the project -----------------------------------------------------------------------------------
@@ -267,7 +260,7 @@ def of_project(session: Session) -> Callable[[], RegionTable]:
     project = session.project
     if project is None or not project.file:
         raise InputError("No project is open; open one on the tab Images.")
-    return partial(_of_images, Path(project.file))
+    return partial(read_project, Path(project.file))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -277,58 +270,51 @@ class _ImageRows:
     name: str
     first: int
     info: RunInfo
-    crops: tuple[tuple[Position, Box, CompressedRegion | None], ...]
-
-    @classmethod
-    def of(cls, name: str, bundle: Bundle, first: int) -> Self:
-        regions = zip(bundle.results.regions, bundle.region_masks(), strict=True)
-        crops = tuple((one.position, one.bbox, mask) for one, mask in regions)
-        return cls(name, first, bundle.results.info, crops)
+    crops: Sequence[tuple[Position, Box, CompressedRegion | None]]
 
 
-def _of_images(file: Path) -> RegionTable:
+def read_project(file: Path, doing: str = "reading") -> RegionTable:
+    """Read the stored results of all images of a project; for a worker."""
     project = OpenProject.read(file)
     cells: list[tuple[Any, ...]] = []
+    vectors: list[FloatArray] = []
     words: dict[str, None] = dict.fromkeys(project.vocabulary.labels if project.vocabulary else ())
     problems: list[str] = []
     images: list[_ImageRows] = []
+    spaces: dict[str, Space] = {}
     for number, name in enumerate(project.by_name):
-        show(partial(Update, text=f"reading {name}", fraction=number / len(project.by_name)))
+        show(partial(Update, text=f"{doing} {name}", fraction=number / len(project.by_name)))
+        if (archive := archive_file(project, name)) is None:
+            continue
         try:
-            if bundle := _bundle(project, name):
-                results = bundle.results
-                decisions = decisions_of(bundle, project.path(name))
-                images.append(_ImageRows.of(name, bundle, len(cells)))
-                cells += _cells(name, results, decisions)
-                words |= dict.fromkeys((*_words(results), *decisions.accepted().values()))
+            bundle = open_archive(archive)
+            decisions = decisions_of(bundle, project.path(name))
         except (MaskInversionError, OSError) as error:
-            problems.append(f"{name}: {' '.join(str(error).split())}")
+            problems.append(f"{name}: {one_line(error)}")
+            continue
+        results = bundle.results
+        own = zip(results.regions, bundle.region_masks(), strict=True)
+        crops = [(one.position, one.bbox, mask) for one, mask in own]
+        images.append(_ImageRows(name, len(cells), results.info, crops))
+        spaces[name] = Space.of(results)
+        vectors += list(results.embeddings)  # no archive is read twice
+        cells += _cells(name, results, decisions)
+        words |= dict.fromkeys((*_words(results), *decisions.accepted().values()))
     starts = [one.first for one in images]
 
-    def by_image(rows: Sequence[int]) -> Iterator[tuple[_ImageRows, list[int]]]:
+    def cut(rows: Sequence[int]) -> Cut:
         wanted = np.asarray(rows)
         places = np.searchsorted(starts, wanted, side="right") - 1
         for place in np.unique(places):
-            yield images[place], wanted[places == place].tolist()
-
-    def cut(rows: Sequence[int]) -> Cut:
-        for image, own in by_image(rows):
+            own = wanted[places == place].tolist()
             try:
-                yield from _cut_from_file(project, image, own)
+                yield from _cut_from_file(project, images[place], own)
             except (MaskInversionError, OSError):  # the image is gone, or another one
                 yield from ((row, None) for row in own)
 
     def embed(rows: Sequence[int]) -> FloatArray:
-        by_row: dict[int, FloatArray] = {}
-        spaces = OneSpace()
-        for image, own in by_image(rows):
-            bundle = _bundle(project, image.name)
-            if bundle is None or len(bundle.results) != len(image.crops):
-                raise InputError(f"{image.name} was computed again meanwhile; read it once more.")
-            spaces.check(bundle.results)
-            regions = bundle.results.regions
-            by_row |= {row: regions[row - image.first].embedding for row in own}
-        return np.stack([by_row[row] for row in rows])
+        check_alike(spaces[name] for name in dict.fromkeys(cells[row][0] for row in rows))
+        return np.stack([vectors[row] for row in rows])
 
     return RegionTable(
         frame=_frame(cells),
@@ -337,20 +323,8 @@ def _of_images(file: Path) -> RegionTable:
         cut=cut,
         embed=embed,
         files={name: file_in(project, name) for name in project.by_name},
+        spaces=spaces,
     )
-
-
-def _bundle(project: OpenProject, name: str) -> Bundle | None:
-    file = archive_file(project, name)
-    return None if file is None else open_archive(file)
-
-
-def cut_from_file(project: OpenProject, name: str, rows: Sequence[int]) -> Cut:
-    """Yield crops of results of an image by their place in its archive; see `RegionTable.cut`."""
-    bundle = _bundle(project, name)
-    if bundle is None:
-        raise InputError(f"{name} has no results any more.")
-    yield from _cut_from_file(project, _ImageRows.of(name, bundle, 0), rows)
 
 
 def _cut_from_file(project: OpenProject, image: _ImageRows, rows: Sequence[int]) -> Cut:
@@ -358,8 +332,6 @@ def _cut_from_file(project: OpenProject, image: _ImageRows, rows: Sequence[int])
         raise InputError(f"{image.name} has changed.")
     channels = image.info.settings.channels
     with open_image(project.path(image.name), image.info.settings.series) as stack:
-        if stack.shape != image.info.image_shape:
-            raise InputError(f"{image.name} has changed.")
         for row in rows:
             position, box, mask = image.crops[row - image.first]
             plane = stack.source(dict(position), channels and channels.split(","))
@@ -376,13 +348,13 @@ def of_library(session: Session) -> Callable[[], RegionTable]:
     return partial(read_library, session.library)
 
 
-def read_library(library: Library, space: int | None = None) -> RegionTable:
-    """Read the rows of a space of a library, by default the largest; for a worker."""
-    # Those of one space: others are the same regions again, or cannot be compared with them.
-    if space is None:
-        spaces = library.info()["spaces"]
-        space = max(spaces, key=lambda one: spaces[one]["regions"], default=0)
-    frame = library.rows(space=space)
+def read_library(library: Library) -> RegionTable:
+    """Read the rows of the largest space of a library; for a worker.
+
+    Those of others are the same regions again, or cannot be compared with them.
+    """
+    spaces = library.info()["spaces"]
+    frame = library.rows(space=max(spaces, key=lambda one: spaces[one]["regions"], default=0))
     ids = frame["id"].to_numpy()
     accepted = (frame["decision"] == "accepted").to_numpy()
     words = dict.fromkeys([*frame["suggestion"].unique(), *frame["label"].unique()])
@@ -408,7 +380,7 @@ def read_library(library: Library, space: int | None = None) -> RegionTable:
         words=tuple(word for word in words if word),
         cut=cut,
         embed=lambda rows: library.vectors(ids[np.asarray(rows, int)]),
-        again=partial(read_library, library, space or None),
+        library=library,
         files={name: file for name, file in zip(made["image"], files, strict=True) if file[1]},
     )
 

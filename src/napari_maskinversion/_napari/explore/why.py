@@ -15,7 +15,7 @@ from ...base.errors import MaskInversionError
 from ...results.region_result import RegionResult
 from ...results.run_info import RunInfo
 from ..layers.heatmap import LESS_COLOR, MORE_COLOR
-from ..run_requests.run_source import look_again
+from ..run_requests.run_source import RunSource, look_again
 from ..widgets.curve import LossCurve
 from ..widgets.sections import Note, check_box, combo_box, form, line, stack
 from .work_section import RegionSection, Shared
@@ -58,7 +58,6 @@ class WhySection(RegionSection):
         tip = "The run saw this region in a window; look for the word on the whole image instead"
         name = "Where a word is on the whole image"
         self.whole = check_box("On the whole image", tip, name=name)
-        self._windowed = False
         self.legend = Note()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.step = QSlider(Qt.Orientation.Horizontal)
@@ -104,17 +103,18 @@ class WhySection(RegionSection):
     @property
     def on_whole(self) -> bool:
         """Whether to explain on the whole image although the run used a window."""
-        return self._windowed and self.shown in (LABEL, AGAINST) and self.whole.isChecked()
+        return self._can_be_whole and self.whole.isChecked()
+
+    @property
+    def _can_be_whole(self) -> bool:
+        """Whether a word is looked for, of a region that the run saw in a window."""
+        region = self.region
+        return region is not None and not region.window.whole and self.shown in (LABEL, AGAINST)
 
     def set_colors(self, line: str, text: str) -> None:
         """Follow the theme."""
         self.curve.line_color, self.curve.text_color = QColor(line), QColor(text)
         self.curve.update()
-
-    def _show_windowed(self, windowed: bool) -> None:
-        """Offer the whole image for a region that the run saw in a window."""
-        self._windowed = windowed
-        self.whole.setVisible(windowed and self.shown in (LABEL, AGAINST))
 
     def _offer(self, names: Sequence[str], best: Sequence[str]) -> None:
         """List labels; keep the two chosen ones, or choose the best two."""
@@ -171,7 +171,7 @@ class WhySection(RegionSection):
         layout = self._rows.layout()
         layout.setRowVisible(self.label, self.shown in (LABEL, AGAINST))
         layout.setRowVisible(self.other, self.shown == AGAINST)
-        self._show_windowed(self._windowed)
+        self.whole.setVisible(self._can_be_whole)
         for widget in (self.legend, self._slider, self.curve):
             widget.setVisible(False)
 
@@ -235,33 +235,32 @@ class WhySection(RegionSection):
 
     def _look(self) -> None:
         """Show what is chosen for the region: what is known of it, else what is asked now."""
-        region, info = self.region, self._info
+        region, record = self.region, self._record
         self.worker.drop()
         self._settle()
         self.legend.hide()
         self._show_course([], 0)
         self._explain(region)
-        if region is None or info is None:
+        if region is None or record is None:
             return
-        self._show_windowed(not region.window.whole)
+        self.whole.setVisible(self._can_be_whole)
         if region.ranking is not None:
             best = () if self.pinned else region.ranking.labels[:2]
             self._offer(sorted(region.ranking.labels, key=str.casefold), best)
         if not region.has_heatmap:
-            self.say(info.method.lacks)
+            self.say(record.results.info.method.lacks)
             return
         if self.shown == REGION:
             return
         try:
-            assert self._origin is not None  # the region has one
-            self._origin.check(self._viewer, drawn=False)
+            RunSource.of(record).check(self._viewer, drawn=False)
             if self.shown != STEPS and not self.labels:
                 self.refuse("These results have no words; suggest again with words.")
                 return
             answer, _ = self._answers.get(self._key(), (None, None))
             # The image had changed then; it may be back.
             if answer is None or not answer.same_image:
-                self._ask(region, info)
+                self._ask(region, record.results.info)
                 return
         except MaskInversionError as error:
             self.refuse(str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from qtpy.QtWidgets import QWidget
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ...results.region_result import RegionResult
-from ...results.run_info import RunInfo
+from ...results.results import Results
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..run_requests.run_source import RunSource
 from ..session import ResultRecord, Session, Topic, same_regions, same_run
@@ -92,6 +93,12 @@ class WorkSection(Topic, QWidget):
     def ended(self) -> None:
         """Show that nothing is at work."""
 
+    def change_results(self, before: Results, change: Callable[[Results], Results]) -> None:
+        """Show changed results, unless those shown are by now of another run than ``before``."""
+        record = self._session.record
+        if record is not None and same_regions(record.results, before):
+            self._session.show(record.changed(results=change(record.results), table=None))
+
     def refuse(self, reason: str) -> None:
         """Show why something cannot be done."""
         if self.source:
@@ -144,8 +151,6 @@ class RegionSection(WorkSection):
         super().__init__(shared)
         self.line = Note(name="Status")
         self.region: RegionResult | None = None
-        self._info: RunInfo | None = None
-        self._origin: RunSource | None = None
         self._record: ResultRecord | None = None
         self.section.toggled.connect(self.toggled)
 
@@ -204,9 +209,9 @@ class RegionSection(WorkSection):
         """Return the layers of the region, or refuse what cannot be looked at now."""
         if self._session.run.running:
             raise InputError("Wait until the run is over.")
-        if self._origin is None:
+        if self._record is None or self.region is None:
             raise InputError("Suggest words first, and select a region in the table.")
-        return self._origin
+        return RunSource.of(self._record)
 
     def _run_changed(self, running: bool) -> None:
         if running:
@@ -214,21 +219,20 @@ class RegionSection(WorkSection):
 
     def _show_record(self, record: ResultRecord | None) -> None:
         before, self._record = self._record, record
-        if record is None or before is None or not same_run(before, record):
+        if not same_run(before, record):
             self.drop()
-            self._origin = None if record is None else RunSource.of(record)
-            self.region = self._info = None
+            self.region = None
             self.forget()
-        elif same_regions(before.results, record.results):
-            self._info, shown = record.results.info, self.region
-            if shown is not None:
-                own = (
-                    one
-                    for one in record.results.regions
-                    if one.raw_embedding is shown.raw_embedding
-                )
-                self.region = next(own, shown)
-                self.renew()
+        elif (
+            record is not None
+            and before is not None
+            and same_regions(before.results, record.results)
+        ):
+            for one in record.results.regions:
+                if self.region is not None and one.raw_embedding is self.region.raw_embedding:
+                    self.region = one
+                    self.renew()
+                    break
             return
         self._show_row(self._session.row)
 
@@ -238,5 +242,4 @@ class RegionSection(WorkSection):
             return  # its event follows
         if 0 <= row < len(record.results):
             before, self.region = self.region, record.results.regions[row]
-            self._info = record.results.info
             self.show_region(before)

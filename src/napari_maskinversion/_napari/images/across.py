@@ -12,6 +12,7 @@ from typing import Any
 from qtpy.QtCore import QObject
 
 from ...base.wording import counted
+from ...batch.decided import accept_steps, decide_steps, file_in, take_back_steps
 from ...batch.exporting import FILES
 from ...batch.opened import OpenProject
 from ...review.decisions import Step
@@ -22,15 +23,7 @@ from ..workers.driver import show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
-from .images_work import (
-    About,
-    Suggested,
-    accept_work,
-    decide_work,
-    export_work,
-    suggest_work,
-    take_back_work,
-)
+from .images_work import About, Suggested, decide_work, export_work, suggest_work
 
 
 class AcrossImages(QObject):
@@ -92,9 +85,7 @@ class AcrossImages(QObject):
 
     def suggest(self) -> None:
         """Compute all images that have no suggestions yet."""
-        project = self._images.project
-        if project is None:
-            return
+        project = self._project
         if self._session.vocabulary is None and project.project.labels is None:
             refuse("Choose words first; they are used for all images.", "words")
             return
@@ -109,9 +100,7 @@ class AcrossImages(QObject):
 
     def _ask_export(self, name: str) -> None:
         """Ask where, and write one export of all images there, in place of one of its name."""
-        project, part = self._images.project, self._images.part
-        if project is None:
-            return
+        project, part = self._project, self._images.part
         title, usual = "Export all images", project.folder / FILES[name]
         if name != "parquet":
             file = ask_where(part, title, str(usual), f"*{usual.suffix}", usual.suffix)
@@ -128,24 +117,21 @@ class AcrossImages(QObject):
 
     def _accept(self, word: str, confidence: float) -> None:
         """Accept a word in all images, where it is suggested with at least a confidence."""
-        project, session = self._images.project, self._session
-        if project is None or not word:
-            return
+        session = self._session
         here = self._open_here()
         stale = staleness(session).text if here else ""
         own: Step = ()
         if here and not stale:
             own = self._here(lambda: session.ask("accept word", (word, confidence)))
-        names = [name for name in project.by_name if name != here]
+        names = [name for name in self._project.by_name if name != here]
 
         def accepted(others: Decided) -> None:
             left_out = {here: f"the suggestions are old ({stale})"} if stale else {}
             problems = {**left_out, **others.problems}
-            self._accepted(replace(_with(others, here, own), problems=problems), here)
+            self._accepted(replace(_with(others, here, own), problems=problems, word=word), here)
 
-        work = partial(accept_work, names=names, word=word, confidence=confidence)
-        work = partial(work, library=session.library)
-        self._begin(work, accepted, computed=False)
+        steps = partial(accept_steps, names=names, word=word, confidence=confidence)
+        self._decide_others(steps, len(names), accepted)
 
     def _accepted(self, accepted: Decided, here: str) -> None:
         self._keep_last(accepted)
@@ -184,9 +170,8 @@ class AcrossImages(QObject):
             text = f"Decided: {done}." if whole.count else "Nothing is decided."
             (refuse if whole.problems else inform)(text + about + _left_out(whole))
 
-        work = partial(decide_work, verdict=replace(verdict, regions=rest))
-        work = partial(work, library=self._session.library)
-        self._begin(work, decided, computed=False)
+        steps = partial(decide_steps, verdict=replace(verdict, regions=rest))
+        self._decide_others(steps, len(rest), decided)
 
     def _changed(self, decided: Decided, here: str, asked: object = None) -> None:
         """Let others know of decisions about several images."""
@@ -194,41 +179,40 @@ class AcrossImages(QObject):
         shown = self._images.shown
         if shown is not None and not here and shown.name in decided.steps:
             self._session.ask("show decisions")  # made while the image had no review
-        self._session.library_changes += self._session.library is not None
-        self._session.ask("decided", (asked, decided))
+        files = {name: file_in(self._project, name) for name in decided.steps}
+        self._session.ask("decided", (asked, decided, files))
 
     def _take_back(self, last: Decided | None = None) -> None:
         """Take back what was accepted last, or what another part of the panel names."""
         asked, last, here = last, last or self._last, self._open_here()
-        if self._images.project is None or last is None:
+        if last is None:
             return
         steps = dict(last.steps)
         own: Step = ()
         if mine := steps.pop(here, None):
             shown = Decided(steps={"": mine})
             own = self._here(lambda: self._session.ask("take back", shown), undone=True)
-        if asked is None:
-            self._keep_last(None)
         rest = replace(last, steps=steps)
-        work = partial(take_back_work, decided=rest, library=self._session.library)
-        self._begin(work, partial(self._taken_back, rest, own, asked), computed=False)
+        then = partial(self._taken_back, rest, own, asked)
+        self._decide_others(partial(take_back_steps, decided=rest), len(steps), then)
+
+    def _decide_others(
+        self, steps: Callable[[OpenProject], Any], total: int, then: Callable[[Decided], None]
+    ) -> None:
+        """Decide about the images that are not under review here."""
+        work = partial(decide_work, steps=steps, total=total, library=self._session.library)
+        self._begin(work, then, computed=False)
 
     def _taken_back(self, rest: Decided, own: Step, asked: object, taken: Decided) -> None:
         self._changed(taken, self._open_here(), asked)
-        text = f"Undecided again: {counted(taken.count + len(own), 'region')}."
-        if asked is not None:
-            text = f"As before: {counted(taken.count + len(own), 'region')}."
-        left = set(taken.problems)
-        if taken.stopped:
-            left |= rest.steps.keys() - taken.steps.keys()
-        kept = {name: step for name, step in rest.steps.items() if name in left}
-        if kept and asked is None:
-            self._keep_last(replace(rest, steps=kept))
+        if asked is None:
+            self._keep_last(rest if taken.stopped or taken.problems else None)
+        now = "Undecided again" if asked is None else "As before"
+        text = f"{now}: {counted(taken.count + len(own), 'region')}."
         if taken.problems:
             one, why = next(iter(taken.problems.items()))
-            count = len(taken.problems)
-            text += f" {count:,} images could not be changed, such as {one}: {why}."
-        elif kept:
+            text += f" {len(taken.problems):,} images could not be changed, such as {one}: {why}."
+        elif taken.stopped:
             text += " Undo on this tab takes back the rest."
         (refuse if taken.problems else inform)(text)
 
@@ -280,7 +264,7 @@ class AcrossImages(QObject):
     ) -> None:
         """Begin to work on the project as it is once all of it is on the disk."""
         self._images.keeper.flush()
-        settled = partial(_settled, self._images, self._images.project.file, work, computed)
+        settled = partial(_settled, self._images, self._project.file, work, computed)
         worker = self.worker if computed else self.deciding
         if self._waiting is None and not self._busy and worker.start(settled):
             self._then = then
@@ -288,6 +272,12 @@ class AcrossImages(QObject):
             self._session.many = ManyImages("Starting ...")
         else:
             refuse("Wait until the work on all images is over, or cancel it.")
+
+    @property
+    def _project(self) -> OpenProject:
+        """The project that is open; without one, the buttons are hidden."""
+        project: OpenProject = self._images.project
+        return project
 
     @property
     def _busy(self) -> bool:

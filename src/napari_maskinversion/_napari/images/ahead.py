@@ -11,7 +11,7 @@ from ...batch.opened import OpenProject
 from ..session import Session
 from ..workers.model_store import ModelStore
 from ..workers.worker import Worker
-from .images_work import ahead_work, open_image_work
+from .images_work import load_model, open_work
 from .keeper import Keeper
 
 if TYPE_CHECKING:
@@ -48,14 +48,16 @@ class Ahead(QObject):
         if self.worker.busy and self.name in (following, state.current):
             return  # the one that is shown comes first, and calls this again
         self.name = following
-        device, computed = self._session.settings.device, self._session.many is None
-        work = partial(ahead_work, disk.project, following, device, self._store)
-        self.worker.start(partial(work, computed=computed))
+        device = self._session.settings.device
+        model = partial(load_model, disk.project, device, self._store)
+        # Work on all images computes them itself.
+        compute = model if self._session.many is None else None
+        self.worker.start(partial(open_work, disk.project, following, compute))
 
     def read_again(self, project: OpenProject, name: str) -> None:
         """Read an image that is shown, and was computed just now."""
         self.name = name
-        self.worker.start(partial(open_image_work, project, name))
+        self.worker.start(partial(open_work, project, name))
 
     def take(self, name: str) -> OpenedImage | None:
         """Return an image if it is prepared; it is not kept any more."""

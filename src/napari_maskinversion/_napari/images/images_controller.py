@@ -6,37 +6,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QFileDialog
 
 from ...batch.decided import Summary, file_in, words_of
 from ...batch.opened import OpenProject, Place, added_images, read_place
-from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
 from ...library.library import Library
 from ..session import ProjectState, RegionPlace, Session, Topic
-from ..widgets.dialogs import ask_file, ask_folder, ask_where
-from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 from .across import AcrossImages
 from .ahead import Ahead
-from .elsewhere import Elsewhere
 from .images_widget import ImagesWidget
-from .images_work import About, list_work, open_image_work
+from .images_work import open_work
 from .keeper import Keeper
 from .project_disk import Edits, ProjectDisk, Written, defaults
 from .project_files import OpenedPlace, new_project, open_place
-from .shown_image import ShownImage, show_image
+from .shown_image import Elsewhere, ShownImage, show_image
 
 if TYPE_CHECKING:
     from .opening import OpenedImage
-
-_LOOK: Final = 60  # milliseconds after scrolling
-_LISTED_AT_ONCE: Final = 40
 
 
 class ImagesController(Topic, QObject):
@@ -65,25 +57,20 @@ class ImagesController(Topic, QObject):
             "latest", "Opening the image", self._show, self._unreadable, parent=self
         )
         self.ahead = Ahead(self.keeper, session, store, self)
-        self.lister = Worker("latest", "Listing images", parent=self)
         self.across = AcrossImages(self, session, store)
         self.elsewhere = Elsewhere(viewer, session, self)
-        self._look_later = debouncer(self, _LOOK, self._look)
         self._connect()
 
     def _connect(self) -> None:
         part = self.part
-        part.opening.connect(self.ask)
-        part.reopening.connect(lambda file: self.open([Path(file)]))
+        part.opened.connect(self.open)
+        part.making.connect(self._make)
         part.chosen.connect(self.go)
         part.moved.connect(self.move)
-        part.seen.connect(self._look_later.throttle)
         self.keeper.written.connect(self._written)
         self.keeper.refused.connect(self._stay)
         self.ahead.late.connect(self._take_results)
         self.ahead.ready.connect(lambda image: part.model.set_summary(image.name, image.summary))
-        self.lister.progressed.connect(self._list)
-        self.lister.ended.connect(self._list_on)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -109,8 +96,8 @@ class ImagesController(Topic, QObject):
         """Keep what is not on the disk yet, and stop all work; the project stays open."""
         self.keeper.stop()
         super().stop()
-        self._look_later.cancel()
-        for worker in (self.finding, self.reader, self.lister):
+        self.part.stop()
+        for worker in (self.finding, self.reader):
             worker.drop()
         self.across.stop()
         self.elsewhere.stop()
@@ -129,34 +116,9 @@ class ImagesController(Topic, QObject):
 
     # -- opening ------------------------------------------------------------------------------
 
-    def ask(self, what: str) -> None:
-        """Ask what to open: a key of `images_widget.OPEN`."""
-        part = self.part
-        if what == "folder":
-            folder = ask_folder(part, "Folder of images")
-            self.open([folder] if folder else [])
-        elif what == "images":
-            files, _ = QFileDialog.getOpenFileNames(part, "Images")
-            self.open([Path(file) for file in files])
-        elif what == "project":
-            file = ask_file(part, "Project", "Projects (*.yaml *.yml);;All files (*)")
-            self.open([file] if file else [])
-        else:
-            self._ask_new()
-
-    def _ask_new(self) -> None:
-        part = self.part
-        if (images := ask_folder(part, "New project: folder of images")) is None:
-            return
-        title = (
-            "New project: file with the regions of all images, or one of their files "
-            "(Cancel: none yet)"
-        )
-        regions = ask_file(part, title, place=str(images))
-        usual = str(images / PROJECT_FILE)
-        file = ask_where(part, "New project: where to keep it", usual, "Projects (*.yaml)")
-        if file is not None:  # with the words and settings of the panel
-            self.finding.start(partial(new_project, file, images, regions, self._defaults(file)))
+    def _make(self, file: Path, images: Path, regions: Path | None) -> None:
+        """Make a project with the words and settings of the panel."""
+        self.finding.start(partial(new_project, file, images, regions, self._defaults(file)))
 
     def open(self, paths: Sequence[Path]) -> None:
         """Open a project, a folder of images, or images."""
@@ -177,11 +139,10 @@ class ImagesController(Topic, QObject):
         if before is not None:
             before.remove()
         self.ahead.forget()
-        self.lister.drop()
-        self.part.model.forget()
         project = opened.project
+        self.part.forget()
+        self.part.project = project
         self.part.remember(str(project.file))
-        self.keeper.disk = ProjectDisk(project)
         self.across.forget()
         self._session.project = ProjectState(
             project.title, tuple(project.by_name), project.done, file=str(project.file)
@@ -195,7 +156,8 @@ class ImagesController(Topic, QObject):
             words = project.vocabulary
             if words is not None:
                 self._session.ask("take words", words.content)
-        self.keeper.edits = Edits(self._session.settings, self._session.vocabulary or words)
+        edits = Edits(self._session.settings, self._session.vocabulary or words)
+        self.keeper.disk = ProjectDisk(project, edits)
         self._opened, self._new = opened, opened.new
         self._place = read_place(project.file)
         names, first = project.by_name, self._session.project.next_open
@@ -262,8 +224,7 @@ class ImagesController(Topic, QObject):
     def _left(self, then: Callable[[], object]) -> None:
         session = self._session
         if self.shown is not None:
-            reviewed = session.reviewed is not None and session.tab == "review"
-            self._reviewing = reviewed or self._reviewing
+            self._reviewing |= session.reviewed is not None and session.tab == "review"
             if session.run.running:
                 session.ask("cancel run")
         then()
@@ -276,12 +237,11 @@ class ImagesController(Topic, QObject):
 
     def _enter(self, name: str) -> None:
         project = self.project
-        if project is None or name not in project.by_name:
-            return
+        assert project is not None  # what is left has one
         if (prepared := self.ahead.take(name)) is not None:
             self._show(prepared)
         else:
-            self.reader.start(partial(open_image_work, project, name))
+            self.reader.start(partial(open_work, project, name))
 
     def _show(self, opened: OpenedImage) -> None:
         """Show an image in place of the one before; only the project's own layers are removed."""
@@ -290,10 +250,8 @@ class ImagesController(Topic, QObject):
         if not self.keeper.is_kept:  # somebody drew while this one was read
             self._leave(partial(self._show, opened))
             return
-        before, self.keeper.kept_record = self.shown, None
-        words = self._session.vocabulary
+        before, words = self.shown, self._session.vocabulary
         shown = show_image(self._viewer, self._session, opened, before)
-        self.keeper.kept_record = self._session.record
         if self._session.vocabulary != words:
             self._take_as_of_regions()
         self.keeper.show(None)  # what leaves now is on the disk
@@ -347,20 +305,20 @@ class ImagesController(Topic, QObject):
 
     def _bring_words(self, opened: OpenedImage) -> None:
         """Show the words of a file of regions, where the project has none of its own."""
-        project, edits, bundle = self.project, self.keeper.edits, opened.bundle
-        if project is None or edits is None or bundle is None or project.project.labels is not None:
+        disk, bundle = self.keeper.disk, opened.bundle
+        words = None if bundle is None else bundle.results.info.vocabulary
+        if disk is None or words is None or disk.project.project.labels is not None:
             return
-        words = bundle.results.info.vocabulary
         # Words that the user has changed are being written.
-        if not edits.has_words and words is not None and words != self._session.vocabulary:
+        if not disk.edits.has_words and words != self._session.vocabulary:
             self._session.ask("take words", words.content)
             self._take_as_of_regions()
 
     def _take_as_of_regions(self) -> None:
         """Note that the words came with the regions of one image: they are not the project's."""
-        edits = self.keeper.edits
-        if edits is not None and not edits.has_words:
-            edits.words, edits.of_regions = self._session.vocabulary, True
+        disk = self.keeper.disk
+        if disk is not None and not disk.edits.has_words:
+            disk.edits.words, disk.edits.of_regions = self._session.vocabulary, True
 
     def _take_results(self, opened: OpenedImage) -> None:
         """Show results that were computed while their image was shown already."""
@@ -377,7 +335,6 @@ class ImagesController(Topic, QObject):
             self._show(opened)
         elif same and session.regions is shown.labels:
             shown.show_results(opened, session.scope)
-            self.keeper.kept_record = session.record
             self._bring_words(opened)
             self._go_on(opened)
             self.part.model.set_summary(opened.name, opened.summary)
@@ -418,26 +375,21 @@ class ImagesController(Topic, QObject):
         state, model = self._session.project, self.part.model
         if not isinstance(written, Written) or self.keeper.disk is None or state is None:
             return
+        project = self.part.project = written.project
         here = self.shown is not None and self.shown.name == written.image
-        if written.listed:
-            names = tuple(written.project.by_name)
-            self._session.project = replace(state, names=names, done=written.project.done)
-            self.ahead.prepare()
-        if written.regions is not None:
-            is_done = written.image in written.project.done
-            if not is_done and written.image in state.done:  # with regions to decide about
-                self._session.project = replace(state, done=state.done - {written.image})
-            if here and self._session.results is None:
-                model.set_summary(written.image, Summary(regions=len(written.regions)))
+        names = tuple(project.by_name)
+        self._session.project = replace(state, names=names, done=project.done)
+        if written.regions is not None and here and self._session.results is None:
+            model.set_summary(written.image, Summary(regions=len(written.regions)))
         if written.image and not here:
             self.ahead.forget(written.image)
             model.drop_summary(written.image)
-            self._look_later.throttle()
+            self.part.look()
         if written.image and written.regions is None:
             self._session.computed += 1
         if written.words:  # what was prepared has other words
             self.ahead.forget()
-            self.ahead.prepare()
+        self.ahead.prepare()
 
     # -- what is shown ------------------------------------------------------------------------
 
@@ -451,28 +403,7 @@ class ImagesController(Topic, QObject):
         part.show_project(title, () if words is None else words.labels)
         ends = [state.beside(step) == "" for step in (-1, 1)] if state.current else [True, False]
         part.show_place(state.opening or state.current, first=ends[0], last=ends[1])
-        self._look_later.throttle()
-
-    def _look(self) -> None:
-        """Read pictures and counts of the images in view."""
-        project, part = self.project, self.part
-        if project is None or not part.list.isVisible():
-            return
-        rows = (0, part.model.rowCount()) if part.filter_text else part.rows_in_view
-        names = part.model.unknown(*rows)[:_LISTED_AT_ONCE]
-        names = [name for name in names if name in project.by_name]
-        if names:
-            self.lister.start(partial(list_work, project, names))
-
-    def _list(self, about: About) -> None:
-        self.part.model.set_picture(about.name, about.picture)
-        if about.summary is not None and (self.shown is None or about.name != self.shown.name):
-            self.part.model.set_summary(about.name, about.summary)
-
-    def _list_on(self) -> None:
-        """Read what the filter asks about, also of images that it does not show yet."""
-        if self.part.filter_text and self.part.model.is_counting:
-            self._look_later.throttle()
+        self.part.look()
 
     # -- for the work on all images -----------------------------------------------------------
 
@@ -482,7 +413,7 @@ class ImagesController(Topic, QObject):
         self._session.computed += 1
         self.part.model.drop_summary(name)
         self.ahead.take(name)
-        self._look_later.throttle()
+        self.part.look()
         state, project = self._session.project, self.project
         if state is not None and project is not None and name == state.current:
             self.ahead.read_again(project, name)
@@ -498,7 +429,7 @@ class ImagesController(Topic, QObject):
             if self.shown is None or name != self.shown.name:
                 self.part.model.drop_summary(name)
                 self.ahead.forget(name)
-        self._look_later.throttle()
+        self.part.look()
         self.ahead.prepare()
 
 

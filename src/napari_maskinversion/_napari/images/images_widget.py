@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from qtpy.QtCore import QEvent, QModelIndex, QSignalBlocker, QSize, Qt, Signal
-from qtpy.QtGui import QColor, QFont, QIcon, QPixmap
+from qtpy.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
+    QFileDialog,
     QHeaderView,
     QLabel,
     QMenu,
@@ -18,14 +18,34 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...batch.decided import ROUNDING, Summary
 from ...batch.exporting import TITLES
-from ..widgets.controls import AcceptAll, pixmap_of
+from ...batch.opened import OpenProject
+from ...batch.project import FILE as PROJECT_FILE
+from ..widgets.controls import AcceptAll
+from ..widgets.dialogs import ask_file, ask_folder, ask_where
 from ..widgets.keys import IMAGES, PANEL, named, pressed
-from ..widgets.sections import MARGINS, Note, button, check_entry, combo_box, line, stack
-from ..widgets.tables import RowsModel, select_row, table_view
-from .images_filter import DOUBTFUL, EXAMPLE, NOTHING_FOUND, UNDECIDED, images_filter
-from .images_work import SIDE
+from ..widgets.sections import (
+    MARGINS,
+    Note,
+    button,
+    check_entry,
+    combo_box,
+    debouncer,
+    line,
+    stack,
+)
+from ..widgets.tables import select_row, table_view
+from ..workers.worker import Worker
+from .images_model import (
+    COLUMNS,
+    DOUBTFUL,
+    EXAMPLE,
+    NOTHING_FOUND,
+    UNDECIDED,
+    ImagesModel,
+    images_filter,
+)
+from .images_work import SIDE, About, list_work
 
 NOTHING: Final = (
     "Work through a folder of images, one after the other. Open one here, or drop it on this panel."
@@ -42,164 +62,27 @@ _FILTERS: Final = ("all", UNDECIDED, DOUBTFUL, NOTHING_FOUND, EXAMPLE)
 _FILTER_TIP: Final = (
     "Which images to list: choose, or type a word, or a number of regions such as < 5"
 )
-COLUMNS: Final = ("Image", "Regions", "Decided", "Flags")
-_TIPS: Final = (
-    "The image; Return opens it",
-    "Regions of the image",
-    "Regions that you have decided about",
-    "Undecided regions whose suggestion is doubtful, or does not fit",
-)
-_DONE: Final = "\N{CHECK MARK}"
-
-
-class ImagesModel(RowsModel):
-    """Name with a small picture, regions, decided regions and flags of each image."""
-
-    titles = tuple(zip(COLUMNS, _TIPS, strict=True))
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: tuple[str, ...] = ()
-        self._rows: dict[str, int] = {}
-        self._done: frozenset[str] = frozenset()
-        self._current = ""
-        self._summaries: dict[str, Summary] = {}
-        self._icons: dict[str, QIcon] = {}
-        blank = QPixmap(SIDE, SIDE)
-        blank.fill(QColor(0, 0, 0, 0))
-        self._blank = QIcon(blank)
-
-    # -- what is known ------------------------------------------------------------------------
-
-    def show_project(self, names: Sequence[str], done: frozenset[str], current: str) -> None:
-        """Show the images of a project; another list forgets what was known."""
-        if tuple(names) != self.names:
-            self.beginResetModel()
-            self.names = tuple(names)
-            self._rows = {name: row for row, name in enumerate(self.names)}
-            self._summaries = {n: s for n, s in self._summaries.items() if n in self._rows}
-            self._icons = {n: i for n, i in self._icons.items() if n in self._rows}
-            self._done, self._current = done, current
-            self.endResetModel()
-            return
-        changed = (done ^ self._done) | {current, self._current}
-        self._done, self._current = done, current
-        for name in changed:
-            self._changed(name)
-
-    def forget(self) -> None:
-        """Forget pictures and counts: another project has been opened."""
-        self._summaries.clear()
-        self._icons.clear()
-        self.show_project((), frozenset(), "")
-
-    def row_of(self, name: str) -> int:
-        """Return the row of an image; -1 without one."""
-        return self._rows.get(name, -1)
-
-    def unknown(self, first: int, last: int) -> list[str]:
-        """Return the images among some rows of which something is not known yet."""
-        names = self.names[max(first, 0) : last + 1]
-        return [name for name in names if name not in self._summaries or name not in self._icons]
-
-    def set_summary(self, name: str, summary: Summary) -> None:
-        """Show the counts of an image."""
-        if self._summaries.get(name) != summary:
-            self._summaries[name] = summary
-            self._changed(name)
-
-    def summary(self, name: str) -> Summary | None:
-        """Return the counts of an image, if they are known."""
-        return self._summaries.get(name)
-
-    def waiting(self, confidence: float) -> Counter[str]:
-        """Count undecided regions by their word, in the images that are known."""
-        pairs = (pair for one in self._summaries.values() for pair in one.waiting)
-        return Counter(word for word, sure in pairs if sure >= confidence - ROUNDING)
-
-    @property
-    def is_counting(self) -> bool:
-        """Whether images are not known yet."""
-        return len(self._summaries) < len(self.names)
-
-    def drop_summary(self, name: str) -> None:
-        """Count an image again when it is in view."""
-        self._summaries.pop(name, None)
-
-    def set_picture(self, name: str, pixels: Any) -> None:
-        """Show a small picture (h, w, 3); None for an image that has none."""
-        icon = self._blank
-        if pixels is not None:
-            icon = QIcon(pixmap_of(pixels))
-        self._icons[name] = icon
-        self._changed(name)
-
-    def _changed(self, name: str) -> None:
-        row = self.row_of(name)
-        if row >= 0:
-            self.dataChanged.emit(self.index(row, 0), self.index(row, len(COLUMNS) - 1))
-
-    # -- Qt -----------------------------------------------------------------------------------
-
-    @property
-    def count(self) -> int:
-        """Number of images."""
-        return len(self.names)
-
-    def data(self, index: QModelIndex, role: int = 0) -> Any:
-        """Return what a cell shows."""
-        if not index.isValid():
-            return None
-        name, column = self.names[index.row()], index.column()
-        if role == Qt.ItemDataRole.DisplayRole:
-            return self._text(name, column)
-        if role == Qt.ItemDataRole.DecorationRole and column == 0:
-            return self._icons.get(name, self._blank)
-        if role == Qt.ItemDataRole.SizeHintRole and column == 0:
-            return QSize(SIDE, SIDE)
-        if role == Qt.ItemDataRole.ToolTipRole:
-            summary = self._summaries.get(name, Summary())
-            return f"{name}: {summary.problem}" if summary.problem else name
-        if role == Qt.ItemDataRole.FontRole and name == self._current:
-            font = QFont()
-            font.setBold(True)
-            return font
-        if role == Qt.ItemDataRole.TextAlignmentRole and column:
-            return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        if role == Qt.ItemDataRole.AccessibleTextRole:
-            return f"{COLUMNS[column]}: {self._text(name, column)}"
-        return None
-
-    def _text(self, name: str, column: int) -> str:
-        if column == 0:
-            return name
-        summary = self._summaries.get(name)
-        if summary is None:
-            return _DONE if column == 2 and name in self._done else ""
-        if summary.problem:
-            return "problem" if column == 1 else ""
-        if summary.regions is None:
-            return ""
-        if column == 1:
-            return f"{summary.regions:,}"
-        if column == 2:
-            return f"{summary.decided:,} {_DONE}" if name in self._done else f"{summary.decided:,}"
-        return f"{summary.flagged:,}" if summary.suggested else ""
+_LOOK: Final = 60  # milliseconds after scrolling
+_LISTED_AT_ONCE: Final = 40
 
 
 class ImagesWidget(QWidget):
     """The list of images and what is done with all of them."""
 
-    opening = Signal(str)  # A key of `OPEN`
+    opened = Signal(object)  # Paths of a project, a folder or images
+    making = Signal(object, object, object)  # A new project: its file, images and their regions
     chosen = Signal(str)  # An image of the list
     moved = Signal(int)  # So many places forward in the list
-    seen = Signal()  # Other rows are in view
-    reopening = Signal(str)  # A project of `recent`
     remembered = Signal()  # Another one is the last
     exporting = Signal(str)  # Format of the export of all images
 
     def __init__(self) -> None:
         super().__init__()
+        self.project: OpenProject | None = None  # as it is on the disk
+        self.lister = Worker("latest", "Listing images", parent=self)
+        self.lister.progressed.connect(self._list)
+        self.lister.ended.connect(self._list_on)
+        self._look_later = debouncer(self, _LOOK, self._look)
         self.title = Note(name="Project")
         self.model = ImagesModel()
         self.list = table_view(self.model, "Images of the project")
@@ -231,7 +114,7 @@ class ImagesWidget(QWidget):
         tip = "One file or data set for all images with suggestions"
         self.export = button("Export all...", tip)
         titles = {name: f"{title}..." for name, title in TITLES.items()}
-        exports = _menu(self.export, titles, self.exporting)
+        exports = _menu(self.export, titles, self.exporting.emit)
         exports.addSeparator()
         self.accepted_only = check_entry(
             exports, "Accepted regions only", "Export only accepted regions"
@@ -272,7 +155,7 @@ class ImagesWidget(QWidget):
             header.resizeSection(column, table.fontMetrics().horizontalAdvance(title) + 16)
         table.setToolTip(f"{named(IMAGES)['open'].shown} or a click opens an image")
         table.clicked.connect(lambda index: self.chosen.emit(self.model.names[index.row()]))
-        table.verticalScrollBar().valueChanged.connect(lambda _: self.seen.emit())
+        table.verticalScrollBar().valueChanged.connect(lambda _: self.look())
         table.installEventFilter(self)
 
     def remember(self, file: str) -> None:
@@ -284,9 +167,31 @@ class ImagesWidget(QWidget):
         """Offer the last projects above what else can be opened."""
         self.recent = tuple(files)[:_RECENT]
         there = {file: str(Path(file).parent) for file in self.recent if Path(file).exists()}
-        menu = _menu(self.open, there, self.reopening)
+        menu = _menu(self.open, there, lambda file: self.opened.emit([Path(file)]))
         menu.addSeparator()
-        self.open.setMenu(_menu(self.open, OPEN, self.opening, menu))
+        self.open.setMenu(_menu(self.open, OPEN, self._ask, menu))
+
+    def _ask(self, what: str) -> None:
+        """Ask what to open: a key of `OPEN`."""
+        paths: list[Path | None] = []
+        if what == "folder":
+            paths = [ask_folder(self, "Folder of images")]
+        elif what == "images":
+            paths = list(map(Path, QFileDialog.getOpenFileNames(self, "Images")[0]))
+        elif what == "project":
+            paths = [ask_file(self, "Project", "Projects (*.yaml *.yml);;All files (*)")]
+        elif images := ask_folder(self, "New project: folder of images"):
+            title = (
+                "New project: file with the regions of all images, or one of their files "
+                "(Cancel: none yet)"
+            )
+            regions = ask_file(self, title, place=str(images))
+            usual = str(images / PROJECT_FILE)
+            title = "New project: where to keep it"
+            if file := ask_where(self, title, usual, "Projects (*.yaml)"):
+                self.making.emit(file, images, regions)
+        if paths and paths[0] is not None:
+            self.opened.emit(paths)
 
     # -- what is shown ------------------------------------------------------------------------
 
@@ -305,10 +210,8 @@ class ImagesWidget(QWidget):
         self.next.setEnabled(not last)
 
     @property
-    def filter_text(self) -> str:
-        """What images have to fit to be listed; "" if all are."""
-        text = self.filter.currentText()
-        return "" if images_filter(text) is None else text
+    def _is_filtered(self) -> bool:
+        return images_filter(self.filter.currentText()) is not None
 
     def shows(self, name: str) -> bool:
         """Return whether an image is listed."""
@@ -332,7 +235,7 @@ class ImagesWidget(QWidget):
             text = f"{count:,} of {len(names):,} images{more}"
         self.fitting.say(text)
         if last < 0:
-            self.seen.emit()
+            self.look()
 
     def show_words(self, words: Sequence[str]) -> None:
         """Offer words to be accepted in all images, and to be listed by."""
@@ -367,19 +270,50 @@ class ImagesWidget(QWidget):
             one.setEnabled(not working)
         self.together.accept.setEnabled(not working and self.together.word.count() > 0)
 
-    @property
-    def rows_in_view(self) -> tuple[int, int]:
-        """First and last row that can be seen."""
-        table = self.list
+    # -- what is known of the images ----------------------------------------------------------
+
+    def look(self) -> None:
+        """Read pictures and counts of the images in view, after a pause."""
+        self._look_later.throttle()
+
+    def forget(self) -> None:
+        """Forget what is known: another project is opened."""
+        self.lister.drop()
+        self.model.forget()
+
+    def stop(self) -> None:
+        """Read nothing more."""
+        self._look_later.cancel()
+        self.lister.drop()
+
+    def _look(self) -> None:
+        table, project = self.list, self.project
+        if project is None or not table.isVisible():
+            return
         first, last = table.rowAt(0), table.rowAt(table.viewport().height() - 1)
-        return first, (self.model.rowCount() - 1 if last < 0 else last)
+        if self._is_filtered or last < 0:
+            last = self.model.count - 1
+        names = self.model.unknown(0 if self._is_filtered else first, last)[:_LISTED_AT_ONCE]
+        names = [name for name in names if name in project.by_name]
+        if names:
+            self.lister.start(partial(list_work, project, names))
+
+    def _list(self, about: About) -> None:
+        self.model.set_picture(about.name, about.picture)
+        if about.summary is not None and about.name != self.model.current:
+            self.model.set_summary(about.name, about.summary)
+
+    def _list_on(self) -> None:
+        """Read what the filter asks about, also of images that it does not show yet."""
+        if self._is_filtered and self.model.is_counting:
+            self.look()
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
         """Let Return open the selected image, and notice when the list comes into view."""
         if watched is not getattr(self, "list", None):
             return False
         if event.type() in (QEvent.Type.Show, QEvent.Type.Resize):
-            self.seen.emit()
+            self.look()
         if event.type() == QEvent.Type.KeyPress and pressed(event, IMAGES) == "open":
             row = self.list.currentIndex().row()
             if row >= 0:
@@ -391,8 +325,8 @@ class ImagesWidget(QWidget):
 def _menu(
     parent: QWidget, titles: Mapping[str, str], chosen: Any, menu: QMenu | None = None
 ) -> QMenu:
-    """Return a menu, or the given one with more, that tells the key of what is chosen."""
+    """Return a menu, or the given one with more, that calls with the key of what is chosen."""
     menu = menu or QMenu(parent)
     for name, title in titles.items():
-        menu.addAction(title).triggered.connect(lambda _=False, n=name: chosen.emit(n))
+        menu.addAction(title).triggered.connect(lambda _=False, n=name: chosen(n))
     return menu

@@ -5,7 +5,7 @@ Nothing here imports torch, pandas or pyarrow before its work begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,24 +16,20 @@ from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
 from ...base.wording import counted, one_line
-from ...batch.decided import (
-    Summary,
-    accept_steps,
-    add_to_library,
-    decide_steps,
-    summarize,
-    take_back_steps,
-    update_library,
-)
+from ...batch.decided import Summary, add_to_library, summarize, update_library
 from ...batch.opened import OpenProject
-from ...review.together import Decided, Verdict
+from ...review.together import Decided
 from ..run_requests.preparing import check_on_disk
 from ..session import ManyImages
 from ..workers.driver import check_stopped, show
 from ..workers.model_store import ModelStore
 
 if TYPE_CHECKING:
+    from ...batch.image_task import ImageTask
     from ...engine.models.backbone import Backbone
+    from ...library.library import Library
+    from ...review.decisions import Step
+    from ...review.together import ImageStep
     from .opening import OpenedImage
 
 SIDE: Final = 36  # pixels of a small picture
@@ -71,37 +67,30 @@ class Suggested:
             text += f" {why}. Free some space, then press Suggest for all to continue."
         if self.problems:
             name, why = next(iter(self.problems.items()))
-            more = f" And {len(self.problems) - 1} more." if len(self.problems) > 1 else ""
+            more = f" And {len(self.problems) - 1} more." * (len(self.problems) > 1)
             text += f" {name} was left out: {why.rstrip('.')}.{more}"
         return text
 
 
-def _load(project: OpenProject, device: str, store: ModelStore) -> Backbone:
-    """Return the model of a project; it is loaded when it is first needed."""
+def load_model(project: OpenProject, device: str, store: ModelStore) -> Backbone:
+    """Return the model of a project."""
     check_on_disk(project.settings.model)
     return store.load(project.settings.model, device)
 
 
-def open_image_work(project: OpenProject, name: str) -> OpenedImage:
-    """Read an image that the user wants to see."""
-    from .opening import open_project_image
-
-    return open_project_image(project, name)
-
-
-def ahead_work(
-    project: OpenProject, name: str, device: str, store: ModelStore, *, computed: bool
+def open_work(
+    project: OpenProject, name: str, compute: Callable[[], Backbone] | None = None
 ) -> OpenedImage:
-    """Compute the image that follows, if it has words, and read it."""
+    """Read an image that the user wants to see, or may want: computed first, if it has words."""
     from ...batch.image_run import run_task
     from .opening import is_computed, open_project_image
 
     problem = ""
     try:
-        task = project.task(name) if computed else None
-        if task is not None and not is_computed(task):
+        task = None if compute is None else project.task(name)
+        if compute is not None and task is not None and not is_computed(task):
             _held = hold(project.out)
-            problem = run_task(task, model=_load(project, device, store)).problem
+            problem = run_task(task, model=compute()).problem
             problem = problem or _kept_in_library(project, name)
     except Cancelled:
         raise
@@ -153,32 +142,21 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
     ended.total = len(tasks)
     if not tasks:
         return ended
-    before = 0
-    while before < len(tasks):
-        with listening(_show_loading):
-            work = RunTasks(_load(project, device, store))
-        group = tasks[before : before + work.count(tasks[before:])]
-        where = f"Image {before + 1:,} of {len(tasks):,}: {group[0].name}"
-        if len(group) > 1:
-            where = f"Images {before + 1:,} to {before + len(group):,} of {len(tasks):,}"
-        show(ManyImages(where, before / len(tasks)))
-
-        step = partial(_show_step, where, before / len(tasks), len(group) / len(tasks))
-        try:
-            with listening(step):
-                for report in work.together(group):
-                    check_stopped()
-                    if report.is_disk_full:  # for the other images, too
-                        ended.disk_full = report.problem
-                        return ended
-                    ended.done += not report.problem
-                    if problem := report.problem or _kept_in_library(project, report.name):
-                        ended.problems[report.name] = problem
-                    show(About(report.name))
-        except Cancelled:
-            ended.stopped = True
-            return ended
-        before += len(group)
+    with listening(_show_loading):
+        work = RunTasks(load_model(project, device, store))
+    try:
+        with listening(partial(_show_step, tasks, ended)):
+            for report in work.all(tasks):
+                check_stopped()
+                if report.is_disk_full:  # for the other images, too
+                    ended.disk_full = report.problem
+                    break
+                ended.done += not report.problem
+                if problem := report.problem or _kept_in_library(project, report.name):
+                    ended.problems[report.name] = problem
+                show(About(report.name))
+    except Cancelled:
+        ended.stopped = True
     return ended
 
 
@@ -189,35 +167,25 @@ def _show_loading(news: Any) -> None:
         check_stopped()
 
 
-def _show_step(where: str, done: float, share: float, progress: Any) -> None:
-    text, part = getattr(progress, "text", ""), getattr(progress, "fraction", None)
-    if text:
-        show(partial(ManyImages, f"{where}, {text}", done + share * (part or 0.0)))
+def _show_step(tasks: Sequence[ImageTask], ended: Suggested, progress: Any) -> None:
+    if text := getattr(progress, "text", ""):
+        done = min(ended.done + len(ended.problems), len(tasks) - 1)
+        share = (done + (getattr(progress, "fraction", None) or 0.0)) / len(tasks)
+        where = f"Image {done + 1:,} of {len(tasks):,}: {tasks[done].name}, {text}"
+        show(partial(ManyImages, where, share))
 
 
-def accept_work(
-    project: OpenProject, names: Sequence[str], word: str, confidence: float, library: Any = None
+def decide_work(
+    project: OpenProject,
+    steps: Callable[[OpenProject], Iterable[ImageStep]],
+    total: int,
+    library: Library | None,
 ) -> Decided:
-    """Accept a word in images; Cancel keeps what was accepted so far."""
-    steps = accept_steps(project, names, word, confidence)
-    return replace(_deciding(project, steps, len(names), library), word=word)
-
-
-def decide_work(project: OpenProject, verdict: Verdict, library: Any = None) -> Decided:
-    """Decide about regions of images."""
-    return _deciding(project, decide_steps(project, verdict), len(verdict.regions), library)
-
-
-def take_back_work(project: OpenProject, decided: Decided, library: Any = None) -> Decided:
-    """Take back what was decided."""
-    return _deciding(project, take_back_steps(project, decided), len(decided.steps), library)
-
-
-def _deciding(project: OpenProject, steps: Iterable[Any], total: int, library: Any) -> Decided:
-    done: dict[str, Any] = {}
+    """Decide about regions, image by image; Cancel keeps what was decided so far."""
+    done: dict[str, Step] = {}
     problems: dict[str, str] = {}
     try:
-        for number, (name, step, problem) in enumerate(steps, 1):
+        for number, (name, step, problem) in enumerate(steps(project), 1):
             if step:
                 done[name] = step
                 summary = None

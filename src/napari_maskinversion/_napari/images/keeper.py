@@ -10,20 +10,19 @@ from typing import Any, Final
 from weakref import ref
 
 from qtpy.QtCore import QObject, QTimer, Signal
+from superqt.utils import QSignalThrottler
 
 from ...base.errors import MaskInversionError
 from ...batch.opened import Place
 from ..layers.layers import EDITS, MOVES, is_regions
 from ..session import SWITCH, ResultRecord, RunState, Session, Topic
 from ..widgets.layer_list import LayerEvents, layer_of
-from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
-from .project_disk import Edits, ProjectDisk, Written
+from .project_disk import ProjectDisk, Written
 from .shown_image import ShownImage
 
-_PAUSE: Final = 400  # milliseconds after a stroke, a step or another word until it is kept
-_AT_MOST: Final = 2.0  # seconds that changes may go on without a pause
+_WAIT: Final = 800  # milliseconds after a stroke, a step or another word until it is kept
 _CLOSING: Final = 60  # seconds that a closing window waits for the disk
 
 
@@ -41,16 +40,16 @@ class Keeper(Topic, QObject):
         self._viewer, self._session = viewer, session
         self.disk: ProjectDisk | None = None
         self.shown: ShownImage | None = None
-        self.edits: Edits | None = None  # of the project's words and settings
-        self.kept_record: Any = None  # results that are on the disk
+        self._kept_record: Any = None  # results that are on the disk
         self._drawn = self._sent = self._kept = 0
         self._is_sending = False
         self._then: Callable[[], object] | None = None  # once all regions are there
         self._watched: list[Any] = []  # its layers, as they were when they were looked at last
         self._unsaved: set[str] = set()  # "words", "place"
         self._begun: tuple[Any, bool] = (None, False)  # a run; whether it is one of the project
-        self._since = 0.0  # when the first of the changes was made that are not written
-        self._later = debouncer(self, _PAUSE, self._save)
+        self._later = QSignalThrottler(parent=self)
+        self._later.setTimeout(_WAIT)
+        self._later.triggered.connect(self._save)
         slots = {
             "inserted": self._layer_added,
             "removing": self._layer_leaving,
@@ -86,15 +85,7 @@ class Keeper(Topic, QObject):
     def save_soon(self, what: str) -> None:
         """Write "words" or the "place" after a pause."""
         self._unsaved.add(what)
-        self._soon()
-
-    def _soon(self) -> None:
-        now = time.monotonic()
-        self._since = self._since or now
-        if now - self._since > _AT_MOST:
-            self._save()
-        else:
-            self._later.throttle()
+        self._later.throttle()
 
     def flush(self) -> None:
         """Begin to write all that is not on the disk yet, also what was refused before."""
@@ -111,12 +102,11 @@ class Keeper(Topic, QObject):
         """Write what is left, and follow no image: words and place of another project come."""
         self._save()
         self.show(None)
-        self.disk = self.edits = None
+        self.disk = None
         self._unsaved.clear()
 
     def _save(self, *, again: bool = False) -> None:
         self._later.cancel()
-        self._since = 0.0
         self._save_regions(again=again)
         self.save_words()
         self._save_place()
@@ -179,7 +169,7 @@ class Keeper(Topic, QObject):
     def _edited(self) -> None:
         if self.shown is not None:
             self._drawn += 1
-            self._soon()
+            self._later.throttle()
 
     def _chosen(self, _: object = None) -> None:
         """Take other regions that are chosen for the image as regions of it."""
@@ -258,12 +248,9 @@ class Keeper(Topic, QObject):
         if written.stamp >= self._sent:
             self._is_sending = False
         if written.problem:
-            remedy = "free some space" if written.is_disk_full else "solve this"
-            self._refuse(
-                f"{written.problem.rstrip('.')}. What you drew is not saved: {remedy}, then save "
-                "it again.",
-                "save regions",
-            )
+            why = written.problem.rstrip(".")
+            text = f"{why}. What you drew is not saved: solve this, then save it again."
+            self._refuse(text, "save regions")
             return
         self._kept = max(self._kept, written.stamp)
         if written.layers > 1 and self.shown is not None:
@@ -283,20 +270,17 @@ class Keeper(Topic, QObject):
         if "words" not in self._unsaved:
             return
         self._unsaved.discard("words")
-        disk, edits, session = self.disk, self.edits, self._session
-        if disk is None or edits is None:
-            return
-        if edits.note(session.settings, session.vocabulary):
+        disk, session = self.disk, self._session
+        if disk is not None and disk.edits.note(session.settings, session.vocabulary):
             with refusing():
-                words, settings = edits.made_in(disk.project.settings)
+                words, settings = disk.edits.made_in(disk.project.settings)
                 self.writing.start(partial(disk.set_words, words, settings))
 
     def use_words(self) -> None:
         """Make the words in the panel those of a project that has none."""
-        disk, edits = self.disk, self.edits
-        none = disk is not None and disk.project.project.labels is None
-        if none and edits is not None and not edits.of_regions:
-            edits.words = None
+        disk = self.disk
+        if disk is not None and disk.project.project.labels is None and not disk.edits.of_regions:
+            disk.edits.words = None
             self._unsaved.add("words")
 
     def _save_place(self) -> None:
@@ -322,14 +306,14 @@ class Keeper(Topic, QObject):
     def _record_changed(self, record: ResultRecord | None) -> None:
         """Keep the results of a run beside the project, as a batch would write them."""
         own, disk = self.own, self.disk
-        if record is None or own is None or disk is None or record is self.kept_record:
+        if record is None or own is None or disk is None or record is self._kept_record:
             return
         whole = record.settled and record.only is None and len(record.results) >= record.total
         if not whole or record.live or record.reopened:
             return
         if self._begun != (record.snapshot, True):
             return
-        self.kept_record = record
+        self._kept_record = record
         self.flush()
         if isinstance(record.masks, dict):
             self.writing.start(

@@ -43,10 +43,8 @@ class Written:
     regions: tuple[RegionIdentity, ...] | None = None  # Its regions, if they were written
     layers: int = 0  # How many layers have such regions
     words: bool = False  # Whether words or settings of the project changed
-    listed: bool = False  # Whether the list of images changed
     stamp: int = 0  # Which edits of regions were to be kept
     problem: str = ""  # Why they could not be
-    is_disk_full: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -114,8 +112,8 @@ def _lost(before: Vocabulary, now: Vocabulary) -> bool:
 class ProjectDisk:
     """Writes for one open project; its methods belong in a worker, one at a time."""
 
-    def __init__(self, project: OpenProject) -> None:
-        self.project = project
+    def __init__(self, project: OpenProject, edits: Edits | None = None) -> None:
+        self.project, self.edits = project, edits or Edits(project.settings, None)
 
     def save_regions(
         self, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
@@ -148,14 +146,7 @@ class ProjectDisk:
             written = self.save_regions(name, layers, saved) or Written(project=self.project)
             return replace(written, stamp=stamp)
         except (MaskInversionError, OSError) as error:
-            from ...batch.image_run import is_disk_full
-
-            return Written(
-                project=self.project,
-                stamp=stamp,
-                problem=one_line(error),
-                is_disk_full=is_disk_full(error),
-            )
+            return Written(project=self.project, stamp=stamp, problem=one_line(error))
 
     def save_results(
         self,
@@ -232,7 +223,7 @@ class ProjectDisk:
     def add(self, change: Callable[[Project], Project]) -> Written:
         """Change the list of images."""
         self._edit(change)
-        return Written(project=self.project, listed=True)
+        return Written(project=self.project)
 
     def keep_place(self, place: Place) -> None:
         """Keep where the user is."""

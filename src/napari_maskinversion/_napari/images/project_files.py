@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base.errors import InputError
-from ...base.wording import counted
+from ...base.wording import counted, listed
 from ...batch.opened import OpenProject, added_images, edit
 from ...batch.pairing import Pair, Pairs, is_image, pair
 from ...batch.project import FILE, Project, check_names, write_project
@@ -42,11 +42,9 @@ def is_project(path: Path) -> bool:
 
 def open_place(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
     """Open a project, or make one of a folder or of images."""
-    if len(paths) == 1 and not paths[0].is_dir() and not is_image(paths[0]):
-        return _opened(OpenProject.read(paths[0]))
-    if len(paths) == 1 and paths[0].is_dir() and not is_image(paths[0]):
-        return _folder(paths[0], defaults)
-    return _images(paths, defaults)
+    if len(paths) > 1 or is_image(paths[0]):
+        return _images(paths, defaults)
+    return _folder(paths[0], defaults) if paths[0].is_dir() else _opened(OpenProject.read(paths[0]))
 
 
 def new_project(file: Path, images: Path, regions: Path | None, defaults: Project) -> OpenedPlace:
@@ -75,7 +73,7 @@ def _folder(folder: Path, defaults: Project) -> OpenedPlace:
     if not new:
         return opened
     is_ = "are" if len(new) > 1 else "is"
-    names = ", ".join(one.image.name for one in new[:_LISTED]) + ", ..." * (len(new) > _LISTED)
+    names = listed((one.image.name for one in new), _LISTED)
     note = (
         f"{opened.note} {counted(len(new), 'image')} of this folder {is_} not in the project: "
         f"{names}."
@@ -135,8 +133,7 @@ def _opened(project: OpenProject) -> OpenedPlace:
             f"No image of {project.file} is where it was, such as {project.path(gone[0])}; move "
             "project and images together."
         )
-    names = ", ".join(gone[:_LISTED]) + ", ..." * (len(gone) > _LISTED)
-    notes = [f"{counted(len(gone), 'image')} not there: {names}."] if gone else []
+    notes = [f"{counted(len(gone), 'image')} not there: {listed(gone, _LISTED)}."] if gone else []
     if project.project.captions is not None:
         notes.append("This tab suggests words only; 'batch' adds the project's captions.")
     return OpenedPlace(project, " ".join(notes))

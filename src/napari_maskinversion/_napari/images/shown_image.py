@@ -1,27 +1,49 @@
-"""The image of a project in the viewer: only its own layers come and go."""
+"""Images of files in the viewer: that of a project, whose own layers come and go; of a library."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from glob import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from napari.layers import Image, Labels
+from qtpy.QtCore import QObject
 
 from ...base.errors import InputError
-from ..layers.coordinates import Grid, ViewPoint, slice_of
-from ..layers.layers import FILE, IDENTITY, ONLY_FIRST, SERIES, is_ours, is_regions, is_shapes
+from ...base.identity import identify_image, plane_text
+from ...images.opening import open_image
+from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
+from ..layers.layers import (
+    FILE,
+    IDENTITY,
+    ONLY_FIRST,
+    SERIES,
+    is_ours,
+    is_regions,
+    is_shapes,
+    place_of_file,
+)
+from ..layers.overlays import RegionBorder
 from ..layers.pictures import Channels, copy_picture
 from ..layers.placing import REGIONS_OPACITY, place_of, remove_layers
+from ..layers.results_on_canvas import bring_into_view
 from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
 from ..run_requests.preparing import image_layers
 from ..run_requests.stored_results import stored_record
-from ..session import Scope, Session
+from ..session import RegionPlace, Scope, Session
+from ..workers.notify import refuse
+from ..workers.worker import Worker
 from .project_disk import SavedRegions
 
 if TYPE_CHECKING:
-    from .opening import OpenedImage
+    from ...base.identity import ImageIdentity
+    from .opening import ImageLayer, OpenedImage
+
+Box = tuple[int, int, int, int]
 
 
 @dataclass(slots=True, eq=False)
@@ -154,6 +176,17 @@ def _mixing(channel: Any) -> tuple[object, ...]:
     return channel.visible, channel.opacity, channel.blending, colors
 
 
+def file_layers(
+    layers: Sequence[ImageLayer], file: tuple[str, int], identity: ImageIdentity | None
+) -> list[Image]:
+    """Return layers of an image, which know its file and which image of the file it is."""
+    about = {FILE: file[0], SERIES: file[1], IDENTITY: identity}
+    return [
+        Image(one.data, metadata={**about, ONLY_FIRST: one.only_first}, **one.options)
+        for one in layers
+    ]
+
+
 def show_image(
     viewer: Any, session: Session, opened: OpenedImage, before: ShownImage | None
 ) -> ShownImage:
@@ -162,11 +195,7 @@ def show_image(
     It lies directly above the one ``before``: layers of the user stay above it, and the heatmap
     need not be moved.
     """
-    about = {FILE: str(opened.file), SERIES: opened.series, IDENTITY: opened.identity}
-    images = [
-        Image(layer.data, metadata={**about, ONLY_FIRST: layer.only_first}, **layer.options)
-        for layer in opened.layers
-    ]
+    images = file_layers(opened.layers, (str(opened.file), opened.series), opened.identity)
     labels = Labels(
         opened.labels,
         name=f"{opened.file.name}: regions",
@@ -230,3 +259,92 @@ def _planes(layer: Any, image: Grid, view: ViewPoint) -> Iterator[tuple[ViewPoin
     finder = PlaneFinder(view, image, grid, True)
     for place in places:
         yield finder.view_at([("", at) for at in place]), True
+
+
+# -- of a library ----------------------------------------------------------------------------------
+
+
+class Elsewhere(QObject):
+    """Shows one region at a time, by its border until something else is chosen."""
+
+    def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._viewer, self._session = viewer, session
+        self._border = RegionBorder(viewer)
+        self.reader = Worker("latest", "Opening the image", self._show, refuse, parent=self)
+
+    def open(self, place: RegionPlace) -> None:
+        """Open a region of the library; its image stays in the viewer if it is there."""
+        session, layer = self._session, self._layer_of(place)
+        if layer is not None and layer is session.image and session.select_place(place):
+            return
+        if session.library is None:
+            refuse("Choose the library of this region first, on the tab Explore.")
+        else:
+            self.reader.start(partial(_find, session.library, place, read=layer is None))
+
+    def stop(self) -> None:
+        """Open nothing more, and remove the border."""
+        self.reader.drop()
+        self.hide()
+
+    def hide(self, _: object = None) -> None:
+        """Remove the border: something else is looked at."""
+        self._border.remove()
+
+    def _layer_of(self, place: RegionPlace) -> Any:
+        layers = image_layers(self._viewer)
+        return next((one for one in layers if place_of_file(one) == place.file), None)
+
+    def _show(self, looked_up: Any) -> None:
+        place, box, layers = looked_up
+        session, viewer = self._session, self._viewer
+        for layer in file_layers(*layers):
+            viewer.add_layer(layer)
+        image = self._layer_of(place)
+        if image is None:  # removed meanwhile
+            return
+        session.choose(image=image)
+        if layers[0]:
+            viewer.reset_view()
+        if session.select_place(place):
+            return
+        viewer.layers.move(viewer.layers.index(image), len(viewer.layers))
+        view = ViewPoint.of(viewer)
+        names = [axis for axis, _ in place.position]
+        axes = [view.labels.index(axis) for axis in names if axis in view.labels]
+        if len(axes) < len(names):  # opened by another reader, which names none: in their order
+            own = range(len(view.labels) - image.ndim, len(view.labels))
+            axes = [axis for axis in own if axis not in view.displayed][: len(names)]
+        at = [index for _, index in place.position][: len(axes)]
+        view = view.at(axes, np.array(at, float))
+        plane = plane_of(Grid.of(image, view), view)
+        bring_into_view(viewer, image, plane, box)
+        self._border.show_box(image, plane, box)
+
+
+def _find(library: Any, place: RegionPlace, *, read: bool) -> tuple[RegionPlace, Box, Any]:
+    """Look a region up in the library, and read its image; refuse one that is gone or changed.
+
+    Returns its box, and what `file_layers` takes: no layers unless they are to be ``read``.
+    """
+    from .opening import image_layers_of
+
+    path, series = place.file
+    rows = library.rows(image=escape(path))
+    here = (rows["region"] == place.region) & (rows["plane"] == plane_text(place.position))
+    rows = rows[here & (rows["series"] == series)]
+    if not len(rows):
+        raise InputError(f"{place.image}: region {place.region} is not in the library any more.")
+    row = rows.iloc[0]
+    if problem := library.problem(int(row["id"])):
+        raise InputError(problem)
+    y0, x0, y1, x1 = (int(row[name]) for name in ("y0", "x0", "y1", "x1"))
+    layers: tuple[Any, ...] = ()
+    whole = None
+    if read:
+        file = Path(path)
+        with open_image(file, series) as stack:
+            whole = identify_image(file.name, stack.levels[0]) if "c" in stack.axes else None
+            layers = image_layers_of(stack, file)
+    return place, (y0, x0, y1, x1), (layers, place.file, whole)

@@ -15,6 +15,7 @@ from ...base.regions import as_array
 from ...base.wording import one_line
 from ...images.opening import nodata_of, without_masked
 from ...images.tiff import without_nodata
+from ...library.adding import stored_path
 from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .label_layers import COVERED, Covered
@@ -88,6 +89,12 @@ def file_of(image: Any) -> Path | None:
         return source if source.exists() else None
     except (OSError, ValueError):  # a share on the network that is down
         return None
+
+
+def place_of_file(image: Any) -> tuple[str, int] | None:
+    """Return path and series of a layer as libraries have them; None without a file."""
+    file = file_of(image)
+    return None if file is None else (stored_path(file), image.metadata.get(SERIES, 0))
 
 
 class OtherArray:

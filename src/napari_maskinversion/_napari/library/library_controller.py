@@ -14,7 +14,8 @@ from qtpy.QtWidgets import QMenu, QWidget
 
 from ...base.cache_folder import cache_folder, make_folder
 from ...base.errors import InputError, MaskInversionError
-from ...base.identity import Position
+from ...base.identity import Position, identify_image
+from ...base.wording import counted
 from ...batch.decided import add_to_library
 from ...batch.opened import OpenProject
 from ...engine.models.specs import DEMO
@@ -88,7 +89,7 @@ class LibraryController(Topic, QObject):
         self.adding.ended.connect(self._ended)
         self.part.progress.cancelled.connect(self.adding.cancel)
         name = "Decisions for the library"
-        self.following = Worker("queue", name, self._followed, refuse, parent=self)
+        self.following = Worker("queue", name, None, refuse, parent=self)
         self._lacking: tuple[Library, Any, Any, Path | None] | None = None
         self._later = debouncer(self, _QUIET, self._follow_decisions)
 
@@ -121,8 +122,6 @@ class LibraryController(Topic, QObject):
         if not folder:
             self._session.library = None
             return
-        from ...library.library import Library
-
         with refusing():
             self._session.library = Library.open(folder, create=create)
 
@@ -183,8 +182,6 @@ class LibraryController(Topic, QObject):
         masks, name, file = record.masks or {}, str(image.name), file_of(image)
 
         def make() -> dict[str, Any]:
-            from ...base.identity import identify_image
-
             bundle = Bundle(
                 results=record.results,
                 masks=masks if isinstance(masks, dict) else compress_masks(masks),
@@ -230,10 +227,6 @@ class LibraryController(Topic, QObject):
             image, columns = review.review.image, review.columns()
             bundle = Bundle(results=review.results, image=image, columns=columns)
             self.following.start(lambda: library.update(_placed_as_in(file, bundle, plane)))
-
-    def _followed(self, count: int) -> None:
-        if count:
-            self._session.library_changes += 1
 
 
 def _placed_as_in(file: Path | None, bundle: Bundle, plane: Any) -> Bundle:
@@ -294,8 +287,8 @@ def _add_project(library: Library, file: Path) -> str:
 
 
 def _added_to(library: Library, count: int) -> str:
-    total, several = library.info()["regions"], "s" * (count != 1)
-    return f"Added {count:,} region{several} to {library.folder.name}, which has {total:,} now."
+    total = library.info()["regions"]
+    return f"Added {counted(count, 'region')} to {library.folder.name}, which has {total:,} now."
 
 
 def sample_library(store: ModelStore, device: str) -> Library:
@@ -303,7 +296,6 @@ def sample_library(store: ModelStore, device: str) -> Library:
     from ...language.labels.presets import vocabulary_of
     from ...language.labels.vocabulary import Vocabulary
     from ...library.adding import stored_path
-    from ...library.library import Library
     from ...pipeline.job import open_job, run_job
     from ...results.settings import RunSettings
 

@@ -123,7 +123,7 @@ class Deciding(Topic, QObject):
         same = [row for row in rows if state.queue.keys[row] not in changed]
         self._decide(lambda: state.decide(verdict, changed), same or rows, go=False)
         if (step := state.review.decisions.last) is not before:
-            self._session.ask("decided", (verdict, Decided(steps={"": step})))
+            self._session.ask("decided", (verdict, Decided(steps={"": step}), {}))
 
     def _take_back(self, decided: Decided) -> None:
         """Take back what was decided about several regions at once."""

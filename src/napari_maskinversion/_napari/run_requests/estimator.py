@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject, Signal
@@ -85,22 +85,6 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
             return ""
         lines = (estimated.text, left_out, place_text(known["device"]))
         return "\n".join(filter(None, lines))
-
-    return work
-
-
-def comparison(settings: Sequence[RunSettings], store: ModelStore) -> Work:
-    """Return the work that estimates one region with each of several settings."""
-
-    def work() -> str:
-        from ...pipeline.estimate import in_words, place_text, seconds_of
-
-        runs = [_known(one, store) for one in settings]
-        times = [seconds for run in runs if (seconds := seconds_of(1, 1, **run)) is not None]
-        line = "1 region, twice"
-        if len(times) == len(runs):
-            line += f", {in_words(sum(times))}"
-        return f"{line}\n{place_text(runs[-1]['device'])}"
 
     return work
 

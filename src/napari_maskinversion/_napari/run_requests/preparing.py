@@ -21,7 +21,7 @@ from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
 from ..session import ResultRecord, Scope, Session
 from ..workers.model_store import ModelStore
-from .estimator import UNCOUNTED, Work, estimation
+from .estimator import Work, estimation
 from .run_task import Request
 
 NO_WORDS: Final = "There are no words to choose from; type some on the tab Label, or take a preset."
@@ -51,7 +51,10 @@ def make_request(
 def find_request(viewer: Any, session: Session, alpha: float, whole: bool) -> tuple[Request, Any]:
     """Return what finding by words needs: a run without labels, and its image layer."""
     check_layers(*session.layers)
-    settings = _for_finding(usable_settings(session.settings), alpha, whole)
+    window = {"window": "whole"} if whole else {}
+    # Finding by words always inverts, whatever method ranks the labels.
+    changes = {"inversion.alpha": alpha, "method": None, **window}
+    settings = usable_settings(session.settings).changed(changes)
     request = _request(viewer, session, settings)
     return replace(request, forming=False), session.image
 
@@ -80,12 +83,6 @@ def check_on_disk(name: str) -> None:
             f"{name} is not on this machine yet; press Fetch in Settings > Model, "
             f"or choose the bundled model '{DEMO}'."
         )
-
-
-def _for_finding(settings: RunSettings, alpha: float, whole: bool) -> RunSettings:
-    window = {"window": "whole"} if whole else {}
-    # Finding by words always inverts, whatever method ranks the labels.
-    return settings.changed({"inversion.alpha": alpha, "method": None, **window})
 
 
 def _request(
@@ -118,25 +115,11 @@ def _source_of(session: Session, run_input: RunInput) -> dict[str, Any]:
     }
 
 
-def estimate_of(
-    viewer: Any, session: Session, store: ModelStore, finding: tuple[float, bool] | None = None
-) -> Work | None:
-    """Return the work that estimates a run; None without an image or regions.
-
-    ``finding`` are alpha and "whole" of `find_request`, for finding by words.
-    """
+def estimate_of(viewer: Any, session: Session, store: ModelStore) -> Work | None:
+    """Return the work that estimates a run; None without an image or regions."""
     if None in session.layers:
         return None
-    run_input, settings = prepare(viewer, session, snapshot=False), session.settings
-    if finding is None:
-        return estimation(run_input, settings, store)
-    work = estimation(run_input, _for_finding(settings, *finding), store)
-
-    def line() -> str:
-        text = work()
-        return f"The first search: {text}" if text not in ("", UNCOUNTED) else ""
-
-    return line
+    return estimation(prepare(viewer, session, snapshot=False), session.settings, store)
 
 
 def prepare(

@@ -10,9 +10,8 @@ from .records import (
     same_regions,
     same_run,
 )
-from .session import SWITCH, Session, session_of
+from .session import SWITCH, Session, Topic, session_of
 from .state import Download, ManyImages, Phase, ProjectState, RegionPlace, RunState
-from .topic import Topic
 
 __all__ = ["NOTHING", "SWITCH", "Download", "ManyImages", "NextStep", "Phase", "ProjectState"]
 __all__ += ["RegionPlace", "ResultRecord", "RunState", "Scope", "Session", "Snapshot"]

@@ -53,7 +53,8 @@ class Asked:
     # "open regions", "open results": a path. "open images": paths of a project, a folder or images.
     # "take words": a `LabelFile`. "take settings": `RunSettings`. "accept word": a word and the
     # least confidence. "decide": a `Verdict`, by image ("" for the one shown). "decided": the
-    # `Verdict` or `Decided` that was asked for, and what came of it. "take back": a `Decided`.
+    # `Verdict` or `Decided` that was asked for, what came of it, and files by name of the images.
+    # "take back": a `Decided`.
     # "open region": a `RegionPlace`. "gallery": which regions, or None. None otherwise.
     value: Any = None
 
@@ -217,7 +218,7 @@ class State(EventedModel):
     download: Download | None = None  # The download of a model that goes on
     project: ProjectState | None = None  # The images that are worked through, one after the other
     library: Any = None  # The open `Library` of regions of many images; None without one
-    library_changes: int = 0  # Counts what this panel changed in it
+    library_changes: int = 0  # Counts what this panel added to it
     computed: int = 0  # Counts images of the project that got other results
     many: ManyImages | None = None  # The work on several images of the project that goes on
     notice: Notice | None = None  # What the status line says

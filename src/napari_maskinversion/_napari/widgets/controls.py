@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from qtpy.QtCore import QSignalBlocker, Signal
+from qtpy.QtCore import Signal
 from qtpy.QtGui import QImage, QPixmap
 from qtpy.QtWidgets import QDoubleSpinBox, QLabel, QPushButton, QSpinBox, QWidget
 
-from .sections import button, combo_box, line, stack
+from .sections import button, combo_box, line, refill, stack
 
 _CONFIDENCE: Final = 90  # per cent
 
@@ -68,8 +68,4 @@ class AcceptAll(QWidget):
 
     def offer(self, words: Sequence[str]) -> None:
         """Offer words; the chosen one stays."""
-        chosen = self.word.currentText()
-        with QSignalBlocker(self.word):
-            self.word.clear()
-            self.word.addItems(list(words))
-            self.word.setCurrentIndex(max(self.word.findText(chosen), 0))
+        refill(self.word, words)

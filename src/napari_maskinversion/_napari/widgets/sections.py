@@ -298,14 +298,24 @@ def combo_box(
     With ``typed`` another text can be typed, too.
     """
     box = ElidedCombo()
-    for text in texts:
-        box.addItem(text, texts[text] if isinstance(texts, Mapping) else None)
+    refill(box, texts)
     box.setEditable(typed)
     box.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
     box.setAccessibleName(name)
     box.setToolTip(tip)
     box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return box
+
+
+def refill(box: QComboBox, texts: Iterable[str]) -> None:
+    """Offer other texts, or a mapping, without a signal; what is chosen stays if it is there."""
+    chosen = box.currentText()
+    with QSignalBlocker(box):
+        box.clear()
+        for text in texts:
+            box.addItem(text, texts[text] if isinstance(texts, Mapping) else None)
+        if box.count():
+            box.setCurrentIndex(max(box.findText(chosen), 0))
 
 
 def button(

@@ -50,7 +50,7 @@ class RowsModel(QAbstractTableModel):
         return self.titles[section][roles.index(role)]
 
 
-class _TrueIcons(QStyledItemDelegate):
+class TrueIcons(QStyledItemDelegate):
     """Leaves the icons of selected rows as they are; Qt tints colours and pictures."""
 
     def initStyleOption(self, option: Any, index: Any) -> None:  # noqa: N802 - Qt's name
@@ -89,7 +89,7 @@ def table_view(model: QAbstractItemModel, name: str) -> QTableView:
     """Make a table of whole rows, without a grid, that follows the dock's width."""
     table = _Table()
     table.setModel(model)
-    table.setItemDelegate(_TrueIcons(table))
+    table.setItemDelegate(TrueIcons(table))
     table.setAccessibleName(name)
     table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
     table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
