@@ -201,11 +201,9 @@ def _call(name: str, device: str, side: int, precision: str, count: int) -> Any:
 
 @cache
 def _first(name: str, device: str, side: int, precision: str, share: float) -> float:
-    """Return the seconds that a mask takes in a second call; the first one warms up.
-
-    On a CPU a slow first one counts; on a GPU it may have compiled kernels.
-    """
+    """Return the seconds that a mask takes in a second call, or in a slow first one on a CPU."""
     seconds = float(sum(_call(name, device, side, precision, 1)[:2]))
+    # A GPU may have compiled kernels in its first call.
     if device == "cpu" and seconds > share / FEW:
         return seconds
     return float(sum(_call(name, device, side, precision, 5)[:2]) / 5)
