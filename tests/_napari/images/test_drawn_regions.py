@@ -86,7 +86,7 @@ def test_regions_from_a_file_are_those_of_the_image_and_their_layer_leaves_with_
 def test_regions_of_segment_are_those_of_the_image_and_its_boxes_leave_with_it(
     qtbot, third, project
 ):
-    third.segment._new_boxes()
+    third.segment.part.add_boxes.click()
     boxes = third.segment.part.boxes.layer
     boxes.add_rectangles([np.array(SQUARE)])
     third.segment.part.checkpoint.setCurrentIndex(0)  # none: the shapes are the regions

@@ -738,7 +738,7 @@ def test_regions_of_earlier_images_teach_after_a_restart(qtbot, opened, restarte
     assert model.index(1, 1).data() == "dog"
 
 
-def test_a_damaged_file_of_earlier_images_is_told_and_put_aside(
+def test_a_damaged_file_of_earlier_images_is_told_and_left_alone(
     qtbot, opened, restarted, own_cache_folder, messages
 ):
     first = opened()
@@ -750,11 +750,11 @@ def test_a_damaged_file_of_earlier_images_is_told_and_put_aside(
     file.write_bytes(b"no database " * 500)
     show(qtbot, second, results_of(second, seed=1))
     kept(qtbot, second)
-    assert any("renamed to" in message and str(file) in message for message in messages)
-    assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"no database")
-    press(qtbot, canvas(second), "1")  # the review goes on, and is kept anew
+    assert any("delete" in message and str(file) in message for message in messages)
+    press(qtbot, canvas(second), "1")  # the review goes on
     kept(qtbot, second)
-    assert file.exists()
+    assert states(second)[1] == ("accepted", "dog")
+    assert file.read_bytes().startswith(b"no database")
 
 
 def test_a_key_pressed_just_after_a_change_counts_for_what_was_read(qtbot, opened, model):

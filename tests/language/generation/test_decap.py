@@ -65,9 +65,11 @@ def test_clips_marks_of_start_and_end_are_no_words(tmp_path):
     assert decoder.text([49406, 320, 1929, 49407]) == "a dog"
 
 
-def test_a_checkpoint_of_clipcap_is_refused(tmp_path):
+def test_a_checkpoint_of_clipcap_and_a_memory_of_another_model_are_refused(tmp_path):
     with pytest.raises(ModelError, match="is not a checkpoint of this decoder"):
         DeCap(write_clipcap(tmp_path), unit(1, 6))
+    with pytest.raises(ModelError, match="24 numbers; the memory has 8"):
+        DeCap(write_decap(tmp_path), unit(1, 6)[:, :8])
 
 
 RECORD = SmallGptRecord(

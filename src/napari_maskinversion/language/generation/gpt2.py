@@ -122,7 +122,7 @@ class ClipCap(_Gpt2Decoder):
     ) -> None:
         super().__init__(path, device, settings)
         self.name = name
-        self._words = read_vocabulary(vocabulary)
+        self._words = read_vocabulary(vocabulary, self.gpt.config.vocab_size)
         self.stop = self._words.index(_STOP)
 
     def _projection(self, state: Mapping[str, Tensor], path: Path) -> nn.Module:
@@ -150,10 +150,13 @@ class ClipCap(_Gpt2Decoder):
         return decode_bytes([self._words[token] for token in tokens])
 
 
-def read_vocabulary(path: Path) -> list[str]:
+def read_vocabulary(path: Path, size: int) -> list[str]:
     """Read GPT-2's ``vocab.json``: byte pairs by token."""
     table = read_json(path, "vocabulary of GPT-2", most=_MOST_JSON)
-    return sorted(table, key=table.__getitem__)
+    words = sorted(table, key=table.__getitem__)
+    if len(words) != size or _STOP not in words:
+        raise ModelError(f"{path} is not a vocabulary of {size} tokens for this GPT-2.")
+    return words
 
 
 def decode_bytes(words: Sequence[str]) -> str:
@@ -186,6 +189,11 @@ class DeCap(_Gpt2Decoder):
 
         super().__init__(path, device, settings)
         self.name, self.stop = "decap", _END
+        if memory.shape[1] != self.embed_dim:
+            raise ModelError(
+                f"{path} reads embeddings of {self.embed_dim} numbers; the memory has "
+                f"{memory.shape[1]}: it belongs to another model."
+            )
         self._tokenizer = SimpleTokenizer()
         self.memory = SupportMemory(memory.to(device))
 
