@@ -279,6 +279,8 @@ def test_a_space_does_not_depend_on_the_windows_of_an_image():
         ({"like": [99]}, "no region 99 in the library"),
         ({"unlike": [1]}, "Name a word or a region to look for"),
         ({"like": [1], "unlike": [1]}, "are the same"),
+        ({"like": [np.zeros(WIDTH)]}, "16 finite numbers"),
+        ({"like": [np.ones(3)]}, "16 finite numbers"),
         ({"like": [1], "space": 7}, "no such embeddings"),
     ],
 )
@@ -392,6 +394,9 @@ def test_damage_is_said_in_a_line(library):
     database = library.folder / ROWS
     database.write_bytes(database.read_bytes()[:100] + b"\xff" * 9000)
     with pytest.raises(errors.InputError, match=r"is damaged \(rows.db: "):
+        library.rows()
+    database.write_bytes(b"")
+    with pytest.raises(errors.InputError, match=r"is damaged \(rows.db: it is empty"):
         library.rows()
 
 

@@ -95,6 +95,8 @@ def test_an_example_finds_what_is_like_it_by_mask_or_embedding(model, scene, tmp
     assert file.stat().st_size
     again = find_regions(image, found.results.embeddings[0], model=model, steps=3)
     assert again.similarities[0] == pytest.approx(1, abs=1e-4)
+    with pytest.raises(InputError, match="has 128 numbers; got 5"):
+        find_regions(image, np.ones(5), model=model)
 
 
 def test_of_many_proposals_those_are_compared_that_stand_out(model, scene, monkeypatch):

@@ -283,7 +283,7 @@ class Library:
             for several, into in ((like, wanted), (unlike, unwanted)):
                 for one in several:
                     vector = one if isinstance(one, np.ndarray) else vectors[at[int(one)]]
-                    into.append(_unit(vector))
+                    into.append(_unit(vector, space))
             query, rows = direction(wanted, unwanted), self._rows(database, space, where)
             parts = self._store.parts(space)
             places, similarities = nearest(parts, query, top + len(at), rows)
@@ -571,9 +571,15 @@ def _numbers(database: sqlite3.Connection, query: str, values: Mapping[str, Any]
     return np.sort(np.fromiter((one for (one,) in database.execute(query, values)), np.int64))
 
 
-def _unit(vector: npt.NDArray[Any]) -> FloatArray:
+def _unit(vector: npt.NDArray[Any], space: Space) -> FloatArray:
     values = np.asarray(vector, np.float32)
-    return values / np.linalg.norm(values)
+    length = float(np.linalg.norm(values))
+    if values.shape != (space.width,) or not 0 < length < np.inf:
+        raise InputError(
+            f"An embedding of this library has {space.width} finite numbers; got an array of "
+            f"shape {values.shape}."
+        )
+    return values / length
 
 
 def _frame(cells: Sequence[Sequence[Any]], *more: str) -> pd.DataFrame:

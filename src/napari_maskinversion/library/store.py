@@ -180,6 +180,8 @@ class Store:
                 raise InputError(f"{self.folder} is a file; name the folder of a library.")
             what = "holds no library" if self.folder.is_dir() else "does not exist"
             raise InputError(f"{self.folder} {what}; 'library new {self.folder}' makes one.")
+        if not file.stat().st_size:
+            raise sqlite3.DatabaseError("it is empty")
         address = f"{file.resolve().as_uri()}?mode=rw"
         with closing(sqlite3.connect(address, _PATIENCE, isolation_level=None, uri=True)) as base:
             base.row_factory = sqlite3.Row

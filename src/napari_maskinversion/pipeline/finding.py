@@ -260,9 +260,13 @@ def _example(
 ) -> FloatArray:
     """Return the unit vector of an example: an embedding, or a mask in this image."""
     array = as_array(query)
-    if array.ndim == 1:
-        return unit(array)
-    return example_of(model, source, Regions.of(array), settings)
+    if array.ndim != 1:
+        return example_of(model, source, Regions.of(array), settings)
+    if len(array) != model.embed_dim:
+        raise InputError(
+            f"An embedding of {model.name} has {model.embed_dim} numbers; got {len(array)}."
+        )
+    return unit(array)
 
 
 def example_of(

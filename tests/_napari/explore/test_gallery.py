@@ -398,6 +398,8 @@ def test_a_click_on_a_heading_marks_its_run(qtbot, section_of):
 def test_nothing_marked_or_nothing_there_is_said(qtbot, section_of, messages):
     gallery = opened(qtbot, section_of, PROJECT)
     assert "No project is open" in gallery.about.text()
+    qtbot.wait(300)  # longer than the pause after which a gallery follows a review
+    assert "No project is open" in gallery.about.text()
     gallery._show(made_table(3, []))
     gallery.shown.setCurrentText("accepted")
     gallery.shown.activated.emit(3)

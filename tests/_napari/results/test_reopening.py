@@ -62,6 +62,18 @@ def test_a_stack_comes_back_plane_by_plane(qtbot, widget, slow, run_to_end, tmp_
     ]
 
 
+def test_planes_go_by_the_order_of_axes_whose_names_may_be_equal():
+    mask = np.ones((2, 2), bool)
+    places = {1: (1, 2), 2: (2, 3)}
+    regions = [
+        ((("", first), ("", second)), Region(label, (0, 0, 2, 2), mask))
+        for label, (first, second) in places.items()
+    ]
+    pixels, _ = layer_of_regions(regions, (3, 4, 5, 5), (2, 3))
+    for label, place in places.items():
+        assert pixels[place][0, 0] == label
+
+
 def test_regions_below_others_come_back_whole(qtbot, widget, slow, run_to_end, tmp_path):
     viewer, slow.free = widget._viewer, True
     viewer.layers.clear()

@@ -59,6 +59,11 @@ def test_no_label_is_refused(text):
         Vocabulary.parse(text)
 
 
+def test_a_line_that_is_no_list_of_words_is_refused_by_its_number():
+    with pytest.raises(InputError, match="Line 2 of the labels cannot be read"):
+        Vocabulary.parse("dog\n" + "x" * 200_000)
+
+
 def test_a_file_is_read_and_named_when_it_cannot_be(tmp_path):
     file = tmp_path / "labels.txt"
     file.write_text("Wölfe\n犬\n", encoding="utf-8")

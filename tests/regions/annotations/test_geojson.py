@@ -133,6 +133,14 @@ def test_objects_that_qupath_nests_are_regions_of_their_own(read):
     assert "has 1 cells with a nucleus; the region is the cell." in result.notes_text
 
 
+def test_children_that_are_no_features_are_an_attribute(read):
+    family = feature(SQUARE, label="house")
+    family["properties"]["children"] = [{"name": "Ann"}]
+    result = read(geojson(family))
+    assert [item.label for item in result.items] == ["house"]
+    assert "objects inside others" not in result.notes_text
+
+
 def test_a_self_intersection_is_repaired_with_a_note(read):
     result = read(geojson(feature(SQUARE), feature(BOW, label="bow")))
     bow = result.items[1].region

@@ -287,7 +287,7 @@ class FindSection(ProgressSection):
             if not self._is_here:
                 self.about.setText(answer.about)
                 self.far.show_hits(answer.hits)
-        elif self._is_here and answer.snapshot.image is self._session.image:
+        elif self._is_here and None is not answer.snapshot.image is self._session.image:
             self.hits.clear()
             self._show_finding(answer)
             if answer.how:

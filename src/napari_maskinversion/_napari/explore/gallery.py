@@ -212,10 +212,12 @@ class Gallery(Topic, QWidget):
 
     def _cannot(self, reason: str) -> None:
         self._show(no_regions())
+        self._why_none = reason
         self.about.say(reason)
 
     def _show(self, table: RegionTable) -> None:
         self._table, self._is_new, self._has_newer = table, True, False
+        self._why_none = _EMPTY
         keys = [f"{key.keys[0]}  " for name, key in named(REVIEW).items() if "pick" in name]
         self.word.clear()
         for key, word in zip_longest(keys[: len(table.words)], table.words, fillvalue=""):
@@ -223,7 +225,8 @@ class Gallery(Topic, QWidget):
         self.word.setCurrentIndex(-1)
         table.find_here(self._session)
         self._arrange()
-        self._follow_later.throttle()
+        if len(table.frame):
+            self._follow_later.throttle()
         if table.problems:
             more = f" And {len(table.problems) - 1} more." * (len(table.problems) > 1)
             refuse(f"Left out of the gallery: {table.problems[0].rstrip('.')}.{more}")
@@ -250,7 +253,7 @@ class Gallery(Topic, QWidget):
     def _say_count(self) -> None:
         frame = self._table.frame
         if not len(frame):
-            self.about.say(_EMPTY)
+            self.about.say(self._why_none)
         else:
             decided = int((frame["decision"] != "undecided").sum())
             marked = len(self.wall.marked)

@@ -206,7 +206,9 @@ class AcrossImages(QObject):
     def _taken_back(self, rest: Decided, own: Step, asked: object, taken: Decided) -> None:
         self._changed(taken, self._open_here(), asked)
         if asked is None:
-            self._keep_last(rest if taken.stopped or taken.problems else None)
+            left = {name: step for name, step in rest.steps.items() if name not in taken.steps}
+            again = left and (taken.stopped or taken.problems)
+            self._keep_last(replace(rest, steps=left) if again else None)
         now = "Undecided again" if asked is None else "As before"
         text = f"{now}: {counted(taken.count + len(own), 'region')}."
         if taken.problems:

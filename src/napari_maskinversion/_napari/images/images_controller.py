@@ -372,9 +372,11 @@ class ImagesController(Topic, QObject):
             self.ahead.prepare()
 
     def _written(self, written: Any) -> None:
-        state, model = self._session.project, self.part.model
-        if not isinstance(written, Written) or self.keeper.disk is None or state is None:
+        state, model, disk = self._session.project, self.part.model, self.keeper.disk
+        if not isinstance(written, Written) or disk is None or state is None:
             return
+        if written.project.file != disk.project.file:
+            return  # of the project before
         project = self.part.project = written.project
         here = self.shown is not None and self.shown.name == written.image
         names = tuple(project.by_name)

@@ -174,11 +174,13 @@ def layer_of_regions(
     """Return the same of regions and their planes, for an array with rows and columns on axes."""
     turned, plane = axes[0] > axes[1], (min(axes), max(axes))
     others = [axis for axis in range(len(shape)) if axis not in axes]
-    names = [name for name, _ in regions[0][0]] if regions else []
-    named = dict(zip(names, others, strict=False))
+    named = {str(axis): axis for axis in others}  # Names of axes may be equal
     inside = [
         (
-            tuple((name, min(at, shape[named[name]] - 1)) for name, at in place),
+            tuple(
+                (str(axis), min(at, shape[axis] - 1))
+                for axis, (_, at) in zip(others, place, strict=True)
+            ),
             _turned(region) if turned else region,
         )
         for place, region in regions

@@ -267,7 +267,8 @@ def close_orphaned_reviews() -> None:
     """Close reviews of closed windows: a viewer does not tell its widgets that it closes."""
     for keeper in [one for one in _KEEPERS if not isalive(one)]:
         _KEEPERS.discard(keeper)
-        if keeper.state is not None:
+        # The session may show the review of another window by now.
+        if keeper.state is not None and keeper._pixels is not None:
             keeper.state.review.close(lose_unsaved=True)
 
 

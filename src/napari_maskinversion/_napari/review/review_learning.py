@@ -198,6 +198,7 @@ class KnownRegions(QObject):
             changes[image, region.key] = None if label is None else (region.embedding, label)
         if changes:
             info = results.info
+            self.load(info)  # its review may have opened while other results were shown
             self._known[info.space].update(changes)
             self._worker.start(partial(_write, info.space, info.embed_dim, changes))
 

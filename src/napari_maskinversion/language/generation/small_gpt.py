@@ -170,7 +170,9 @@ def load_small_decoder(
     """Read what `save_small_decoder` wrote."""
     record = read_record(path)
     state, _ = read_weights(path)
-    memory = state.pop(_MEMORY)
+    memory = state.pop(_MEMORY, None)
+    if memory is None or memory.ndim != 2 or memory.shape[1] != record.embed_dim:
+        raise ModelError(f"{path} is damaged: it has no memory of sentences.")
     with torch.device("meta"):
         gpt = SmallGpt(record)
     fill(gpt, state, path=path, architecture="of its own record")

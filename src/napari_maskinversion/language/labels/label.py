@@ -120,12 +120,15 @@ def parse_text(text: str) -> list[Label]:
 def word_lists(text: str) -> Iterator[list[str]]:
     """Yield the words of each entry, the name first; repeated labels come again."""
     lines = re.split(r"\r\n|\r|\n", text.lstrip("\ufeff"))
-    for line in map(str.strip, lines):
+    for number, line in enumerate(map(str.strip, lines), 1):
         if not line or line.startswith("#"):
             continue
         # A double quote counts only at the start of an entry, so 5" is a label. Lines are read
         # one by one, so an unclosed quote does not swallow the next ones.
-        (cells,) = csv.reader([line], skipinitialspace=True)
+        try:
+            (cells,) = csv.reader([line], skipinitialspace=True)
+        except csv.Error as error:
+            raise InputError(f"Line {number} of the labels cannot be read ({error}).") from None
         yield from filter(None, map(split_words, cells))
 
 

@@ -278,6 +278,8 @@ def _with_children(features: Sequence[Any], what: str) -> Iterator[tuple[str, _F
     for number, content in enumerate(features, 1):
         where, feature = f"{what} {number}", _Feature.of(content)
         children = feature.about.childObjects or feature.about.children or []
+        if any(one.get("type") != "Feature" for one in children):
+            children = []  # An attribute of another program
         if not (children and feature.geometry is None):  # QuPath's root has no outline
             yield where, feature
         yield from _with_children(children, where + _CHILD)
