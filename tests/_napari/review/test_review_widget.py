@@ -19,6 +19,7 @@ from skimage.io import imsave
 from napari_maskinversion._napari.review.decided_layer import DecidedLayer
 from napari_maskinversion._napari.review.learning import learn
 from napari_maskinversion._napari.review.review_keys import KEYS
+from napari_maskinversion._napari.review.review_learning import KnownRegions
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.base.identity import identify_image
@@ -716,6 +717,14 @@ def restarted(opened, qtbot, tmp_path, scene):
         return widget
 
     return start
+
+
+def test_decisions_count_although_their_model_s_regions_were_never_read(qtbot, opened):
+    results = results_of(opened(), fingerprint="model c")
+    known = KnownRegions()
+    known.change(results, "image", {0: "dog", 1: None})
+    assert [label for _, label in known.accepted(results).values()] == ["dog"]
+    qtbot.waitUntil(lambda: not known.busy)
 
 
 @pytest.mark.usefixtures("model")
