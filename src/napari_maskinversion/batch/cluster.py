@@ -24,7 +24,7 @@ _TOLD: Final = 0.5  # seconds between two messages of a worker
 _PACKAGE: Final = "napari-maskinversion"
 
 
-def check_dask(place: str) -> None:
+def check_dask() -> None:
     """Refuse a cluster without Dask."""
     try:
         import distributed  # noqa: F401
@@ -39,7 +39,7 @@ class DaskCluster(TaskExecutor):
     """Workers of Dask; each loads the model once."""
 
     def __init__(self, place: str, count: int = 1, *, device: str = "cpu") -> None:
-        check_dask(place)
+        check_dask()
         from distributed import Client, KilledWorker
 
         # What Dask tells of lost workers and schedulers, we say in a line. Its configuration gives

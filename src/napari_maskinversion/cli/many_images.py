@@ -120,7 +120,7 @@ class Where:
     def check(self) -> None:
         """Refuse options that do not fit each other, or a cluster that cannot be used."""
         if self.dask is not None:
-            check_dask(self.dask)
+            check_dask()
         if self.workers is not None and not self.is_here:
             raise InputError(
                 f"--workers are processes of this machine; the cluster at {self.dask} has its own. "

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..base.errors import InputError
 from ..language.labels.learned import SUFFIX
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
-from ..language.ranking.ranking import Ranking
+from ..language.ranking.ranking import Ranking, cosines
 from . import fitting
 from .classifier_file import read, write
 from .evidence import Scores, cautions, doubtful, score, usable
@@ -385,8 +385,10 @@ class Classifier:
 
     def _logits(self, inputs: FloatArray) -> FloatArray:
         self._check(inputs)
-        embeddings = inputs[:, : self.texts.shape[1]]
-        by_words = self.scale * fitting.best_cosines(embeddings, self.texts, self.vocabulary.owners)
+        embeddings = inputs[:, : self.texts.shape[1]].astype(np.float32)
+        by_words = self.scale * cosines(embeddings, self.texts, self.vocabulary.owners).astype(
+            float
+        )
         offsets = np.pad(by_words, ((0, 0), (0, len(self.classes) - len(self.words))))
         return offsets + fitting.product(self._inputs(inputs), self.learned)
 

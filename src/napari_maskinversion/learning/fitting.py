@@ -155,18 +155,6 @@ def softmax(logits: FloatArray) -> FloatArray:
     return np.asarray(softmax(logits, axis=1))
 
 
-def best_cosines(
-    embeddings: FloatArray, texts: npt.NDArray[np.float32], owners: Sequence[int]
-) -> FloatArray:
-    """Return cosines (N, words): of several synonyms, the best."""
-    import torch
-
-    cosines = (torch.from_numpy(embeddings.astype(np.float32)) @ torch.from_numpy(texts).T).numpy()
-    owned = np.array(owners)
-    best = [cosines[:, owned == word].max(1) for word in range(max(owners) + 1)]
-    return np.stack(best, 1).astype(np.float64)
-
-
 class Prior(NamedTuple):
     """How far fixed logits are trusted, by decisions, before anything is learned."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -74,9 +74,15 @@ class Ranker:
         """
         labels, limit = self.vocabulary.labels, self.vocabulary.threshold
         if self._classifier is None:
-            scale, owners = model.logit_scale, self.vocabulary.owners
-            how: Any = {"owners": owners, "threshold": limit, "unknown": unknown}
-            return rank(embeddings, texts, labels, scale, **how)
+            return rank(
+                embeddings,
+                texts,
+                labels,
+                model.logit_scale,
+                owners=self.vocabulary.owners,
+                threshold=limit,
+                unknown=unknown,
+            )
         classifier = _with_words(self._classifier, self.vocabulary, texts)
         return classifier.rank(embeddings, labels, unknown, regions, limit)
 

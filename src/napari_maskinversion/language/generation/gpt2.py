@@ -153,7 +153,7 @@ class ClipCap(_Gpt2Decoder):
 def read_vocabulary(path: Path, size: int) -> list[str]:
     """Read GPT-2's ``vocab.json``: byte pairs by token."""
     table = read_json(path, "vocabulary of GPT-2", most=_MOST_JSON)
-    words = sorted(table, key=table.__getitem__)
+    words = sorted(table, key=table.__getitem__) if isinstance(table, dict) else []
     if len(words) != size or _STOP not in words:
         raise ModelError(f"{path} is not a vocabulary of {size} tokens for this GPT-2.")
     return words

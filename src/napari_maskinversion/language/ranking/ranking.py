@@ -66,6 +66,24 @@ def entropy(probabilities: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]
     return np.asarray(entr(probabilities).sum(-1))
 
 
+def cosines(
+    unit_embeddings: FloatArray, text: FloatArray, owners: Sequence[int] | None = None
+) -> FloatArray:
+    """Return the cosines (regions, labels) of regions and labels: of synonyms, the best.
+
+    ``owners`` is the label of each text, in order; without it each is a label. The caller ends
+    torch's threads. Shapes: unit_embeddings (regions, e); text (words, e).
+    """
+    import torch
+
+    # Torch multiplies: NumPy's threads would keep spinning into the next inversion.
+    product = torch.from_numpy(np.ascontiguousarray(unit_embeddings)) @ torch.from_numpy(text).T
+    similarities: FloatArray = product.float().numpy()
+    if owners is None:
+        return similarities
+    return np.maximum.reduceat(similarities, np.unique(owners, return_index=True)[1], axis=1)
+
+
 def rank(
     unit_embeddings: FloatArray,
     text: FloatArray,
@@ -80,18 +98,12 @@ def rank(
 
     Shapes: unit_embeddings (regions, e); text (words, e).
     """
-    import torch
     from scipy.special import softmax
 
     from ...engine.compute.compute_lock import end_threads
 
-    # Torch multiplies: NumPy's threads would keep spinning into the next inversion.
-    product = torch.from_numpy(np.ascontiguousarray(unit_embeddings)) @ torch.from_numpy(text).T
-    similarities = product.float().numpy()
+    similarities = cosines(unit_embeddings, text, owners)
     end_threads()
-    if owners is not None and len(owners) > len(labels):
-        starts = np.searchsorted(np.asarray(owners), np.arange(len(labels)))
-        similarities = np.maximum.reduceat(similarities, starts, axis=1)
     logits = similarities.astype(np.float64) * logit_scale
     probabilities = softmax(logits, axis=1).astype(np.float32)
     orders = np.argsort(-similarities, axis=1, kind="stable")
