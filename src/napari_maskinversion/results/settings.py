@@ -235,7 +235,12 @@ class RunSettings(FrozenModel):
 
     def same_embeddings(self, other: RunSettings) -> bool:
         """Return whether runs with either settings compute the same embeddings."""
-        return self.changed(_NO_EMBEDDING) == other.changed(_NO_EMBEDDING)
+        return self.of_embeddings == other.of_embeddings
+
+    @property
+    def of_embeddings(self) -> RunSettings:
+        """The same, with the defaults of all that embeddings do not depend on."""
+        return self.changed(_NO_EMBEDDING)
 
     @property
     def only_ids(self) -> set[int] | None:

@@ -228,4 +228,6 @@ def test_sam_3_finds_by_words_where_its_folder_is(qtbot, viewer, dock, monkeypat
         search(qtbot, panel, words)
         assert "sam3 proposed" in part.about.text()
         assert part.model.rowCount() >= 1
+        # What embeddings do not depend on asks nothing anew.
+        panel.session.change_settings({"unsure.margin": 0.2 + len(asked) / 100})
     assert (asked, loaded) == ([["cell"], ["dot"]], [1])

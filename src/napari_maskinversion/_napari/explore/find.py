@@ -287,11 +287,16 @@ class FindSection(ProgressSection):
             if not self._is_here:
                 self.about.setText(answer.about)
                 self.far.show_hits(answer.hits)
-        elif self._is_here and None is not answer.snapshot.image is self._session.image:
-            self.hits.clear()
+            return
+        image = answer.snapshot.image
+        if not self._is_here or image is None or image is not self._session.image:
+            return
+        self.hits.clear()
+        if answer.how:
+            self.model.show(answer, 0)
+            self.hits.show_hits(answer)  # which tells how many are to be shown
+        else:
             self._show_finding(answer)
-            if answer.how:
-                self.hits.show_hits(answer)
 
     def _made(self, count: int, covered: int) -> None:
         """Show that hits have become regions."""
@@ -303,7 +308,7 @@ class FindSection(ProgressSection):
     def _show_finding(self, finding: Finding | None) -> None:
         """Show a ranking and select its best; None clears it."""
         self.model.show(finding)
-        if finding is not None and not finding.how:
+        if finding is not None:
             made = "existing embeddings" if finding.reused else "a new run"
             ranked = counted(len(finding.matches), "region")
             self.about.setText(f"'{finding.words}': {ranked} ranked, from {made}.")

@@ -76,7 +76,7 @@ class RegionTable:
     library: Library | None = None  # That the rows are of
     # The row of each region of the results shown, (N,); -1 for one that is not here
     here: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
-    _rows: dict[Any, int] = field(default_factory=dict)
+    _rows: dict[Any, int] | None = None  # By file, number and plane; made when first asked for
 
     def thumbnails(self, rows: Sequence[int]) -> Cut:
         """Yield pictures (h, w, 3) of rows with the regions' outlines, as they get ready."""
@@ -129,7 +129,7 @@ class RegionTable:
 
     def row_of(self, file: File, key: RegionKey) -> int:
         """Return the row of a region; -1 if it is not in the table."""
-        if not self._rows:
+        if self._rows is None:
             columns = (self.frame[name] for name in ("region", "position"))
             known = zip(map(self.file, self.frame["image"]), *columns, strict=True)
             self._rows = {one: row for row, one in enumerate(known)}

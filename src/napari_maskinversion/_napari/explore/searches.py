@@ -214,7 +214,7 @@ def find_anywhere(
     # SAM 3 proposes what words say; others propose all that is there.
     asked = getattr(proposer, "words", None)
     pixels = picture_digest(search.picture)
-    key = (pixels, search.plane, model.fingerprint, settings, file, asked)
+    key = (pixels, search.plane, model.fingerprint, settings.of_embeddings, file, asked)
     candidates = proposed.get(key, lambda: propose(model, source, settings, proposer))
     fitting = candidates.found(candidates.search(model, query), -1.0)
     values = fitting.similarities.tolist()

@@ -144,10 +144,12 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
         return ended
     with listening(_show_loading):
         work = RunTasks(load_model(project, device, store))
+    reported: list[str] = []
     try:
-        with listening(partial(_show_step, tasks, ended)):
+        with listening(partial(_show_step, tasks, reported)):
             for report in work.all(tasks):
                 check_stopped()
+                reported.append(report.name)
                 if report.is_disk_full:  # for the other images, too
                     ended.disk_full = report.problem
                     break
@@ -167,9 +169,9 @@ def _show_loading(news: Any) -> None:
         check_stopped()
 
 
-def _show_step(tasks: Sequence[ImageTask], ended: Suggested, progress: Any) -> None:
+def _show_step(tasks: Sequence[ImageTask], reported: Sequence[str], progress: Any) -> None:
     if text := getattr(progress, "text", ""):
-        done = min(ended.done + len(ended.problems), len(tasks) - 1)
+        done = min(len(reported), len(tasks) - 1)
         share = (done + (getattr(progress, "fraction", None) or 0.0)) / len(tasks)
         where = f"Image {done + 1:,} of {len(tasks):,}: {tasks[done].name}, {text}"
         show(partial(ManyImages, where, share))

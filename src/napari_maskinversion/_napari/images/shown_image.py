@@ -297,15 +297,15 @@ class Elsewhere(QObject):
         return next((one for one in layers if place_of_file(one) == place.file), None)
 
     def _show(self, looked_up: Any) -> None:
-        place, box, layers = looked_up
+        place, box, layers, identity = looked_up
         session, viewer = self._session, self._viewer
-        for layer in file_layers(*layers):
+        for layer in file_layers(layers, place.file, identity):
             viewer.add_layer(layer)
         image = self._layer_of(place)
         if image is None:  # removed meanwhile
             return
         session.choose(image=image)
-        if layers[0]:
+        if layers:
             viewer.reset_view()
         if session.select_place(place):
             return
@@ -323,10 +323,12 @@ class Elsewhere(QObject):
         self._border.show_box(image, plane, box)
 
 
-def _find(library: Any, place: RegionPlace, *, read: bool) -> tuple[RegionPlace, Box, Any]:
+def _find(
+    library: Any, place: RegionPlace, *, read: bool
+) -> tuple[RegionPlace, Box, tuple[ImageLayer, ...], ImageIdentity | None]:
     """Look a region up in the library, and read its image; refuse one that is gone or changed.
 
-    Returns its box, and what `file_layers` takes: no layers unless they are to be ``read``.
+    Returns its place and box, and layers and identity of the image if they are to be ``read``.
     """
     from .opening import image_layers_of
 
@@ -340,11 +342,11 @@ def _find(library: Any, place: RegionPlace, *, read: bool) -> tuple[RegionPlace,
     if problem := library.problem(int(row["id"])):
         raise InputError(problem)
     y0, x0, y1, x1 = (int(row[name]) for name in ("y0", "x0", "y1", "x1"))
-    layers: tuple[Any, ...] = ()
+    layers: tuple[ImageLayer, ...] = ()
     whole = None
     if read:
         file = Path(path)
         with open_image(file, series) as stack:
             whole = identify_image(file.name, stack.levels[0]) if "c" in stack.axes else None
             layers = image_layers_of(stack, file)
-    return place, (y0, x0, y1, x1), (layers, place.file, whole)
+    return place, (y0, x0, y1, x1), layers, whole

@@ -138,4 +138,6 @@ class PanelDock(QWidget):
 def _import_panel() -> None:
     # An error comes up again, with its text, where the panel is made.
     with without_collections(), suppress(Exception):
+        import pandas  # noqa: F401 - the panel is made with empty tables
+
         from ..panel import widget  # noqa: F401
