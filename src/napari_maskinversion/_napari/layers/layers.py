@@ -15,7 +15,6 @@ from ...base.regions import as_array
 from ...base.wording import one_line
 from ...images.opening import nodata_of, without_masked
 from ...images.tiff import without_nodata
-from ...library.adding import stored_path
 from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .label_layers import COVERED, Covered
@@ -93,6 +92,8 @@ def file_of(image: Any) -> Path | None:
 
 def place_of_file(image: Any) -> tuple[str, int] | None:
     """Return path and series of a layer as libraries have them; None without a file."""
+    from ...library.adding import stored_path
+
     file = file_of(image)
     return None if file is None else (stored_path(file), image.metadata.get(SERIES, 0))
 

@@ -27,7 +27,7 @@ from ..session import Session, Topic
 from ..widgets.dialogs import ask_file, ask_folder, file_filter
 from ..widgets.form import SettingsForm
 from ..widgets.progress import FetchRow
-from ..widgets.sections import Note, button, combo_box, form, line, stack, text_field
+from ..widgets.sections import Note, button, combo_box, form, line, refill, stack, text_field
 from .method_widget import ExplainerWidget, MethodWidget
 
 # Settings of the inversion and of the model's input that no generated row shows: the map has a
@@ -291,11 +291,7 @@ class OwnModelWidget(QWidget):
 
     def offer(self, architectures: Iterable[str]) -> None:
         """List architectures; keep the chosen one."""
-        chosen = self.architecture.currentText()
-        with QSignalBlocker(self.architecture):
-            self.architecture.clear()
-            self.architecture.addItems([_FIRST, *architectures])
-            self.architecture.setCurrentIndex(max(self.architecture.findText(chosen), 0))
+        refill(self.architecture, [_FIRST, *architectures])
 
     def show_model(self, name: str, architecture: str | None) -> None:
         """Show a model that is in use."""

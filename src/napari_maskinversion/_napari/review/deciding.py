@@ -54,7 +54,7 @@ class Deciding(Topic, QObject):
         return state
 
     def act(self, action: str) -> bool:
-        """Perform an action: one of `review_keys.KEYS`; return False where none is possible."""
+        """Perform one of `review_keys.KEYS` but "type"; return False without a review."""
         state, now, rows = self._state, time.monotonic(), self._rows
         if state is None:
             return False

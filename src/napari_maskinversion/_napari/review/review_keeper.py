@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SETTLING: Final = 20  # milliseconds
 
-_KEEPERS: WeakSet[ReviewKeeper] = WeakSet()
+_KEEPERS: WeakSet[ReviewKeeper] = WeakSet()  # those with an open review
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,6 @@ class ReviewKeeper(QObject):
         self._regions: Mapping[Any, RegionIdentity] = {}
         self._pixels: Any = None
         self._settling = pause(self, _SETTLING, self._tell_opening)
-        _KEEPERS.add(self)
         viewer.layers.events.removed.connect(self._layer_removed)
 
     @property
@@ -213,6 +212,7 @@ class ReviewKeeper(QObject):
                 return False
             review.close(lose_unsaved=True)
         self._session.review = self._pixels = None
+        _KEEPERS.discard(self)
         self.closed.emit()
         return True
 
@@ -259,6 +259,7 @@ class ReviewKeeper(QObject):
             review.set_info(request.results.info)
         self._regions, self._pixels = request.regions, request.pixels
         self._session.review = ReviewState(request.results, review, queue)
+        _KEEPERS.add(self)
         messages = [] if opened.kept else list(review.notes)
         self.opened.emit([*messages, target.layer.note] if target.layer.note else messages)
 
@@ -267,8 +268,7 @@ def close_orphaned_reviews() -> None:
     """Close reviews of closed windows: a viewer does not tell its widgets that it closes."""
     for keeper in [one for one in _KEEPERS if not isalive(one)]:
         _KEEPERS.discard(keeper)
-        # The session may show the review of another window by now.
-        if keeper.state is not None and keeper._pixels is not None:
+        if keeper.state is not None:
             keeper.state.review.close(lose_unsaved=True)
 
 

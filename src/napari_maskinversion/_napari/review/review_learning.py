@@ -13,7 +13,6 @@ from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import MaskInversionError
 from ...results.results import Results
-from ...results.run_info import RunInfo
 from ...review.decisions import Step
 from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
 from ..run_requests.preparing import check_on_disk
@@ -67,7 +66,6 @@ class ReviewLearning(QObject):
         """Take the accepted regions of an opened review, and learn from them."""
         review = state.review
         results, accepted = state.results, review.decisions.accepted()
-        self.known.load(results.info)
         rows = {row: accepted.get(key) for row, key in enumerate(state.queue.keys)}
         self.known.change(results, review.image.content, rows)
         self.ask()
@@ -184,23 +182,19 @@ class KnownRegions(QObject):
         """Whether reads or writes are running or waiting."""
         return self._worker.busy
 
-    def load(self, info: RunInfo) -> None:
-        """Read the regions of a model and method, unless already read."""
-        if info.space not in self._known:
-            self._known[info.space] = {}
-            self._worker.start(partial(_read, info.space, info.embed_dim))
-
     def change(self, results: Results, image: str, rows: Mapping[int, str | None]) -> None:
-        """Take changed rows with their label or None."""
+        """Take changed rows with their label or None; the first ones of a model read its file."""
         changes: Changes = {}
         for row, label in rows.items():
             region = results.regions[row]
             changes[image, region.key] = None if label is None else (region.embedding, label)
         if changes:
-            info = results.info
-            self.load(info)  # its review may have opened while other results were shown
-            self._known[info.space].update(changes)
-            self._worker.start(partial(_write, info.space, info.embed_dim, changes))
+            space, embed_dim = results.info.space, results.info.embed_dim
+            if space not in self._known:
+                self._known[space] = {}
+                self._worker.start(partial(_read, space, embed_dim))
+            self._known[space].update(changes)
+            self._worker.start(partial(_write, space, embed_dim, changes))
 
     def accepted(self, results: Results) -> dict[ExemplarKey, LabelledEmbedding]:
         """Return the accepted regions embedded by the model of these results."""

@@ -208,8 +208,8 @@ class ReviewWidget(QWidget):
 
     def show_review(self, state: ReviewState, image: str, outdated: bool) -> None:
         """Show the current region, what the keys accept, and how far the review is."""
-        flag, choices, decisions = state.flag, state.choices, state.review.decisions
-        flag = "outdated" if outdated else flag
+        choices, decisions = state.choices, state.review.decisions
+        flag = "outdated" if outdated else state.flag
         self.image.setText(image and f"Image: {image}")
         self.place.setText(state.place)
         self.flag.say(flag and f"{flag[0].upper()}{flag[1:]}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 QUIET: Final = 400  # milliseconds without a change
 # Larger label images are not read again for every change.
 _MOST_PIXELS: Final = 50_000_000
-UNCOUNTED: Final = "Regions are counted when the run starts."
+_UNCOUNTED: Final = "Regions are counted when the run starts."
 Work = Callable[[], str]
 
 
@@ -72,7 +72,7 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
 
     def work() -> str:
         if run_input.size > _MOST_PIXELS:
-            return UNCOUNTED
+            return _UNCOUNTED
         from ...pipeline.estimate import estimate, patch_of, place_text
 
         known, spec = _known(settings, store), _spec_of(settings)

@@ -1,4 +1,4 @@
-"""Windows beside the panel, the closing of its own, questions, and filters of file dialogs."""
+"""Windows beside the panel, notice of its own being closed, questions, and file filters."""
 
 from __future__ import annotations
 
