@@ -16,14 +16,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
+
+import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
@@ -68,6 +72,7 @@ RARE = ("research",)  # only with --all: nothing of it is installed
 UNKNOWN = 150.0  # seconds of a unit that nobody has timed: as most take
 CORE = ("tests/test_house.py", "tests/engine/invert", "tests/pipeline/test_run.py")
 SHOWN = 15  # of the slowest tests
+LIMIT = 1800.0  # seconds of a unit: the longest take 250 on two idle cores
 
 
 @dataclass
@@ -81,6 +86,7 @@ class Unit:
     failed: int = 0
     seconds: float = 0.0
     code: int = 0
+    stuck: bool = False  # its process did not end after its tests: see tests/conftest.py
     slowest: list[tuple[float, str]] = field(default_factory=list)
 
     @property
@@ -171,18 +177,38 @@ def run(unit: Unit, number: int, lock: threading.Lock) -> None:
             display = ["xvfb-run", "-a", "-n", str(100 + 20 * number)]
             command = [*display, "-s", "-screen 0 1920x1200x24", *command]
     began = time.monotonic()
-    done = subprocess.run(
+    process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    unit.seconds, unit.code = time.monotonic() - began, done.returncode
+    try:
+        said, _ = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        said = stop(process) + f"\nStopped after {LIMIT:.0f} s.\n"
+    unit.seconds, unit.code = time.monotonic() - began, process.returncode
+    unit.stuck = "The tests have ended, but not their process" in said
     if unit.pytest:
         read_report(unit)
         if unit.code == 5:  # no test is left after -m
             unit.code = 0
     with lock:
-        print(
-            f"\n=== {unit.name}: {unit.seconds:.0f} s, exit {unit.code}\n{done.stdout}", flush=True
-        )
+        print(f"\n=== {unit.name}: {unit.seconds:.0f} s, exit {unit.code}\n{said}", flush=True)
+
+
+def stop(process: subprocess.Popen[str]) -> str:
+    """End a process and those that it started; return what it said, with where it stood."""
+    started = psutil.Process(process.pid).children(recursive=True)
+    # pytest answers this signal with the traceback of each thread. What keeps the output open
+    # goes too: else nothing is read to its end.
+    for one in [*started, process]:
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            one.send_signal(signal.SIGABRT)
+    try:
+        return process.communicate(timeout=10)[0]
+    except subprocess.TimeoutExpired:
+        for one in [*started, process]:
+            with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                one.kill()
+    return process.communicate()[0]
 
 
 def read_report(unit: Unit) -> None:
@@ -249,8 +275,11 @@ def tell(units: list[Unit], seconds: float, *, keep: bool) -> int:
         )
         TIMES.write_text(text + "\n", "utf-8")
     failed = [unit.name for unit in units if unit.code]
+    stuck = [unit.name for unit in units if unit.stuck]
     spent = os.times().children_user + os.times().children_system
     print(f"\n{seconds / 60:.1f} minutes ({spent / 60:.1f} of processor time).")
+    if stuck:
+        print("All tests were run, but the process did not end by itself:", ", ".join(stuck))
     if failed:
         print("Failed:", ", ".join(failed))
     wrong = sum(unit.failed for unit in units)

@@ -1,11 +1,14 @@
 """Shared by all tests."""
 
 import atexit
+import faulthandler
 import importlib
 import os
 import shutil
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -30,9 +33,28 @@ os.environ["NAPARI_CONFIG"] = str(Path(_CONFIG) / "napari" / "settings.yaml")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+ENDING = 60.0  # seconds in which a process has to end after its tests
+
+
 def pytest_configure():
     if problem := check_device():
         raise pytest.UsageError(problem)
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """Say what a process waits for that does not end after its tests, and end it.
+
+    Once in some 30 runs a thread of another package kept one from ending, and so the whole
+    command.
+    """
+
+    def end():
+        time.sleep(ENDING)
+        print(f"The tests have ended, but not their process in {ENDING:g} s:", file=sys.__stderr__)
+        faulthandler.dump_traceback(file=sys.__stderr__, all_threads=True)
+        os._exit(exitstatus)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 @pytest.fixture
