@@ -44,8 +44,7 @@ def pytest_configure():
 def pytest_sessionfinish(session, exitstatus):
     """Say what a process waits for that does not end after its tests, and end it.
 
-    Once in some 30 runs a thread of another package kept one from ending, and so the whole
-    command.
+    Of some thirty runs one met it (``tests/batch tests/docs``); what it waited for is not known.
     """
 
     def end():
