@@ -9,7 +9,7 @@ from skimage.io import imsave
 from napari_maskinversion import Library
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch.project import read_project
-from tests.library.made import bundle
+from tests.library.made import bundle, vectors, write_image
 from tests.scenes import demo_model, write_scene
 
 FAST = ("--labels", "car,dog", "--steps", 1, "--resolution", 64)
@@ -40,6 +40,23 @@ def test_a_run_adds_its_regions_and_words_find_them(place, call):
     library.add(bundle(7))  # another model has more regions, but not these words
     code, _, err = call("library", "search", "cells", "a car", "--model", "demo")
     assert (code, err.count("Only space 1 is searched")) == (0, 1), err
+
+
+def test_a_classifier_is_shown_with_its_accuracy_and_with_what_looks_wrong(tmp_path, call):
+    library = Library.new(tmp_path / "cells")
+    width, kinds = demo_model().embed_dim, vectors(2, 50, demo_model().embed_dim)
+    for seed in range(12):
+        rows = 2 * kinds[[0, 0, 1, 1]] + 0.5 * vectors(4, seed, width)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        about = {"fingerprint": demo_model().fingerprint, "decisions": ("accepted",) * 4}
+        one = bundle(4, seed, rows=rows.astype(np.float32), **about)
+        words = ["dog", "dog", "cat", "cat"]
+        one.columns["accepted_label"][:] = words if seed else words[::-1]
+        library.add(one, image=write_image(tmp_path, seed))
+    code, out, err = call("library", "train", tmp_path / "cells", "--out", tmp_path / "pets")
+    assert (code, out.count("looks like")) == (0, 4), err
+    assert "Right on images that were held out: 92 % of 48 regions (95 %: " in err
+    assert "- image-0.png 1 (cat, looks like dog)" in out
 
 
 def test_the_library_is_exported_and_smaller_where_regions_go(place, call, fine, refused):

@@ -79,9 +79,9 @@ def test_a_wrong_decision_is_named(tmp_path, model):
     wrong = bundle(seed=9, decisions=("accepted",) * 5, rows=unlike(library, [3, 4, 8, 9, 13]))
     wrong.columns["accepted_label"][1:] = [WORDS[1]] * 4
     library.add(wrong, image=write_image(tmp_path, 9))
-    assert library.train(model=model).notes[-1] == (
-        "Decisions that may be wrong, by number in the library: 31 (dust, looks like white cell)"
-    )
+    trained = library.train(model=model)
+    assert trained.doubts == ("image-9.png 1 (dust, looks like white cell)",)
+    assert trained.notes == ()  # what a file holds names no image
 
 
 def test_embeddings_of_another_model_are_left_out_and_named(tmp_path, model):

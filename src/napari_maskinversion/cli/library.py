@@ -40,6 +40,7 @@ Into = Annotated[
 ]
 Top = Annotated[int, typer.Option(min=1, help="Regions to print.")]
 _ARCHIVE = "results.npz"
+_LISTED = 20  # doubtful decisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +236,12 @@ def train_command(
     print_table(names, trained.rows(), right=names[1:])
     for note in (trained.summary, *trained.notes):
         say(note)
+    if doubts := trained.doubts:
+        echo("Decisions that may be wrong, by image and region, the worst first:")
+        for line in doubts[:_LISTED]:
+            echo(f"- {line}")
+        if len(doubts) > _LISTED:
+            echo(f"and {len(doubts) - _LISTED:,} more")
     say(f"Wrote {trained.save(out, overwrite=overwrite)}")
 
 

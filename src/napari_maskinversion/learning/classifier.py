@@ -59,6 +59,7 @@ class Classifier:
     notes: tuple[str, ...] = ()  # What the user should know about the decisions
     # Of decided regions, by row of `fit`: probabilities by classifiers that did not see them
     held_out: FloatArray | None = None
+    doubts: tuple[str, ...] = ()  # Decisions that may be wrong, a line each, the worst first
     features: tuple[str, ...] = ()  # What it takes besides embeddings, see `features`
     space: str = ""  # What the embeddings were computed with, see `Space.about`; "": unknown
 
@@ -347,7 +348,7 @@ class Classifier:
         Returns
         -------
         Classifier
-            Without what only `fit` knows, ``held_out``.
+            Without what only training knows, ``held_out`` and ``doubts``.
 
         Raises
         ------

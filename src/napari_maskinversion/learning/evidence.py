@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..language.labels.vocabulary import NONE_OF_THESE
 from .fitting import interval
 
 FloatArray = npt.NDArray[np.floating]
@@ -128,6 +129,11 @@ def doubtful(chances: FloatArray, targets: IntArray) -> IntArray:
         chosen += of_class[np.argsort(margins[of_class], kind="stable")][:wrong].tolist()
     order = np.array(chosen, np.intp)
     return np.asarray(rows[order[np.argsort(margins[order], kind="stable")]])
+
+
+def doubt_text(where: str, label: str | None, looks_like: str) -> str:
+    """Return a line about a decision that looks wrong."""
+    return f"{where} ({label or NONE_OF_THESE}, looks like {looks_like})"
 
 
 def score(

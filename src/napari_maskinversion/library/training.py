@@ -16,7 +16,9 @@ from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.text import embed_vocabulary
 from ..learning.classifier import Classifier
+from ..learning.evidence import doubt_text
 from ..learning.features import Measured, measured
+from .searching import short_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from ..results.spaces import Space
 
 FloatArray = npt.NDArray[np.float32]
-_LISTED: Final = 10
 _BOX: Final = ("y0", "x0", "y1", "x1")
 
 
@@ -63,14 +64,11 @@ def train(
     images = images + "\0" + rows["series"].astype(str)
     fitted = begun.fit(vectors, labels, images.tolist(), features=features, names=names)
     fitted = replace(fitted, notes=(*notes, *fitted.notes))
-    if doubts := fitted.doubtful(labels):
-        listed = ", ".join(
-            f"{rows['id'].iloc[row]} ({labels[row] or NONE_OF_THESE}, looks like {name})"
-            for row, name in doubts[:_LISTED]
-        )
-        more = f" and {len(doubts) - _LISTED} more" if len(doubts) > _LISTED else ""
-        note = f"Decisions that may be wrong, by number in the library: {listed}{more}"
-        fitted = replace(fitted, notes=(*fitted.notes, note))
+    files = short_names(rows["image"])
+    named = zip(rows["image"].map(files), rows["plane"], rows["region"], strict=True)
+    where = [f"{image} {f'{plane} ' * bool(plane)}{region}" for image, plane, region in named]
+    doubts = (doubt_text(where[row], labels[row], name) for row, name in fitted.doubtful(labels))
+    fitted = replace(fitted, doubts=tuple(doubts))
     if len(others):
         numbers = ", ".join(map(str, sorted(set(others["space"]))))
         note = (
