@@ -19,7 +19,7 @@ from napari_maskinversion._napari.images import across
 from napari_maskinversion._napari.session import ProjectState, RegionPlace, outdated
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
-from napari_maskinversion.batch.decided import archive_file, decide_steps
+from napari_maskinversion.batch.decided import archive_file, decide_steps, file_in
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.library import deciding
 from napari_maskinversion.library.library import Library
@@ -107,6 +107,24 @@ def cannot(*_, **__):
 def states(gallery):
     frame = gallery.model.table.frame
     return list(frame[["decision", "label"]].itertuples(index=False, name=None))
+
+
+def test_the_gallery_shows_only_regions_that_it_was_asked_for_until_another_choice(
+    qtbot, panel, computed
+):
+    gallery, file = panel.gallery, file_in(OpenProject.read(computed), "cell-2.png")
+    panel.session.ask("gallery", ([], [RegionPlace("cell-2.png", 1, (), *file)]))
+    qtbot.waitUntil(lambda: not gallery.loader.busy)
+    frame = gallery.model.table.frame
+    shown = frame.iloc[gallery.model.rows(0, 99)]
+    assert list(shown["image"]) == ["cell-2.png"]
+    assert list(shown["region"]) == [1]
+    gallery.sort.activated.emit(1)
+    assert len(gallery.model.rows(0, 99)) == 1
+    gallery.shown.setCurrentText("all")
+    gallery.shown.activated.emit(0)
+    assert len(gallery.model.rows(0, 99)) == len(frame) > 1
+    gallery.hide()
 
 
 def test_one_key_decides_about_regions_of_all_images_and_one_takes_it_back(

@@ -96,6 +96,26 @@ def test_a_classifier_learns_from_them_and_says_what_it_left_out(project, librar
     )
 
 
+def test_doubtful_decisions_about_other_images_are_named_and_can_be_shown(tmp_path):
+    model = Model(name="demo", fingerprint="abc123", logit_scale=10.0, embed_dim=16, device="cpu")
+    library = Library.new(tmp_path / "cells")
+    for seed in range(1, 12):
+        made = bundle_of(seed)
+        if seed == 4:
+            made.columns["accepted_label"][0] = WORDS[1]
+        library.add(made, image=write_image(tmp_path, seed))
+    own = {0: WORDS[1], 1: "dust", 2: WORDS[1], 3: WORDS[1], 4: None}
+    results = bundle_of(0).results
+    trained = train(lambda: model, results, own, content(0), Elsewhere(None, library))
+    assert set(trained.classifier.doubts) == {
+        "region 1 (white cell, looks like dust)",
+        "image-4.png 1 (white cell, looks like dust)",
+    }
+    assert (trained.doubtful, trained.image) == ([0], content(0))
+    (place,) = trained.places
+    assert (place.region, place.file) == (1, (str(tmp_path / "image-4.png"), 0))
+
+
 def test_measures_are_learned_if_asked_for_also_those_of_a_library(tmp_path):
     model = Model(name="demo", fingerprint="abc123", logit_scale=10.0, embed_dim=16, device="cpu")
     library = Library.new(tmp_path / "cells")

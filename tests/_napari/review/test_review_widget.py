@@ -793,6 +793,8 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     info = replace(results.info, vocabulary=reviewing.session.vocabulary)
     show(qtbot, reviewing, Results(info, results.regions))
     press(qtbot, canvas(reviewing), "12" * 9 + "22")  # region 19 is wrong
+    learned = []
+    review.learning.trained.connect(learned.append)
     review.part.learn.click()
     before = review.state
     show(qtbot, reviewing, Results(info, results.regions))  # as if ranked anew meanwhile
@@ -814,6 +816,10 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     qtbot.waitUntil(lambda: not gallery.loader.busy)
     assert gallery.model.rows(0, 99).tolist() == [18]
     gallery.hide()
+    assert "May be wrong: region 19 (cat, looks like dog)" in review.learned.notes.text()
+    another = replace(learned[0], image="another", doubtful=[3])
+    review.learned.doubted.emit(another, False)  # of an image that was open before
+    assert selected(reviewing) == 19
 
     review.learned.save_to(tmp_path / "pets")
     file = tmp_path / "pets.safetensors"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
@@ -17,7 +17,7 @@ from ...base.wording import counted
 from ...library.library import Library
 from ...review.decisions import Status, Step
 from ...review.together import Decided, ImageStep, Outline, Verdict
-from ..session import Topic
+from ..session import RegionPlace, Topic
 from ..widgets.keys import REVIEW, named
 from ..widgets.sections import (
     HAS_OWN_KEYS,
@@ -32,7 +32,7 @@ from ..widgets.sections import (
 from ..workers.driver import Update, show
 from ..workers.notify import refuse
 from ..workers.worker import Worker
-from .gallery_model import SHOWN, SORTS, WallModel, WallView, read_pictures
+from .gallery_model import IN_REVIEW, SHOWN, SORTS, WallModel, WallView, read_pictures
 from .region_sources import (
     IMAGE,
     LIBRARY,
@@ -42,6 +42,7 @@ from .region_sources import (
     RegionTable,
     no_regions,
     open_region,
+    shown_file,
     words_of,
 )
 from .work_section import Shared
@@ -67,6 +68,7 @@ class Gallery(Topic, QWidget):
         self._viewer, self._session = shared.viewer, shared.session
         self._table = no_regions()
         self._asked: object = None  # the decision that is being made
+        self._only: list[tuple[File, RegionKey]] = []  # what "in Review" shows, if it was asked
         self._linking = False  # marks come from the session, or go there
         # To undo: in a library with its numbers there
         self._done: list[tuple[Decided, _Ids, Library | None]] = []
@@ -118,8 +120,8 @@ class Gallery(Topic, QWidget):
         foot = line(*self.buttons.values(), self.word, shares=(1, 1, 1, 1, 2))
         stack(self, head, self.wall, self.about, foot, margins=(4, 4, 4, 4), spacing=4)
         self.source.activated.connect(lambda _: self.load())
-        for box in (self.sort, self.shown):
-            box.activated.connect(lambda _: self._arrange())
+        self.sort.activated.connect(lambda _: self._arrange())
+        self.shown.activated.connect(self._choose_shown)
         self.wall.asked.connect(self.act)
         self.wall.opened.connect(lambda row: open_region(self._session, self._table.place(row)))
         self.wall.seen.connect(self._look_later.throttle)
@@ -169,12 +171,22 @@ class Gallery(Topic, QWidget):
         self.load()
         self.wall.setFocus(Qt.FocusReason.OtherFocusReason)
 
-    def _answer(self, shown: str | None) -> None:
-        """Open the gallery; for a choice of the review, with what that shows."""
-        if shown:
-            self.source.setCurrentText(IMAGE)
-            self.shown.setCurrentText(shown)
+    def _answer(self, asked: tuple[Sequence[int], Sequence[RegionPlace]] | None) -> None:
+        """Open the gallery; with rows of the results and other places, to show only these."""
+        self._only = []
+        if asked:
+            rows, places = asked
+            regions = () if self._session.results is None else self._session.results.regions
+            self._only = [(shown_file(self._session), regions[row].key) for row in rows]
+            self._only += [(one.file, RegionKey(one.region, one.position)) for one in places]
+            own = LIBRARY if self._session.project is None else PROJECT
+            self.source.setCurrentText(own if places else IMAGE)
+            self.shown.setCurrentText(IN_REVIEW)
         self.open()
+
+    def _choose_shown(self, _: int) -> None:
+        self._only = []
+        self._arrange()
 
     def _record_changed(self, record: Any) -> None:
         run = None if record is None else record.snapshot
@@ -234,7 +246,9 @@ class Gallery(Topic, QWidget):
     def _arrange(self) -> None:
         self.pictures.drop()
         review, queue = self._session.reviewed, np.zeros(0, np.intp)
-        if review is not None and len(self._table.here):
+        if self._only:
+            queue = np.array([self._table.row_of(*one) for one in self._only], np.intp)
+        elif review is not None and len(self._table.here):
             queue = self._table.here[review.queue.rows]
         self.model.show(self._table, self.sort.currentText(), self.shown.currentText(), queue)
         self._mark_here()

@@ -98,7 +98,7 @@ class RegionTable:
 
     def find_here(self, session: Session) -> None:
         """Set `here`."""
-        file, rows = _shown_file(session), []
+        file, rows = shown_file(session), []
         for one in () if session.results is None else session.results.regions:
             row = self.row_of(file, one.key)
             # A region that was drawn again is another one of the same number.
@@ -223,7 +223,7 @@ def of_image(session: Session) -> Callable[[], RegionTable]:
             at = position if finder.all_planes else ()
             layer = copy_layer(image, finder.view_at(at), shown_only=True, snapshot=False)
             planes[position] = layer.source(finder.plane(at).cut)
-    results, masks, file = record.results, record.masks, _shown_file(session)
+    results, masks, file = record.results, record.masks, shown_file(session)
     words = dict.fromkeys((*_words(results), *(() if review is None else review.words)))
 
     def read() -> RegionTable:
@@ -248,7 +248,8 @@ def of_image(session: Session) -> Callable[[], RegionTable]:
     return read
 
 
-def _shown_file(session: Session) -> File:
+def shown_file(session: Session) -> File:
+    """Return the file of the image shown, as tables name it."""
     return place_of_file(session.image) or ("", 0)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...base.errors import MaskInversionError
 from ...base.progress import tick
-from ...batch.decided import archive_file
+from ...batch.decided import archive_file, file_in
 from ...batch.opened import OpenProject
 from ...learning.features import UNKNOWN, HasMeasures, Measured
 from ...library.deciding import key_of
@@ -40,6 +40,9 @@ class Elsewhere:
     library: Library | None = None
     accepted: Mapping[ExemplarKey, LabelledEmbedding] = field(default_factory=dict)  # Kept ones
     notes: list[str] = field(default_factory=list)  # What was left out
+    # By the image's hash: its name, and where the project has it; without one, the library
+    names: dict[str, str] = field(default_factory=dict)
+    files: dict[str, tuple[str, int]] = field(default_factory=dict)
     _other: int = 0  # decisions about regions of other spaces
 
     def taught(self, results: Results, image: str) -> Taught:
@@ -70,6 +73,9 @@ class Elsewhere:
             for row, (vector, (content, known)) in zip(named, both, strict=True):
                 region = Measured(row.area, (row.y0, row.x0, row.y1, row.x1), known)
                 taught[content, key_of(row)] = vector, row.label or None, region
+                self.names[content] = PurePath(row.image).name
+                if self.project is None:
+                    self.files[content] = row.image, row.series
         return taught
 
     def _of_project(self, space: Space, own: set[ExemplarKey]) -> Taught:
@@ -89,6 +95,7 @@ class Elsewhere:
             except (MaskInversionError, OSError) as error:
                 self.notes.append(f"Left out {name}: {' '.join(str(error).split())}")
                 continue
+            self.names[content], self.files[content] = name, file_in(project, name)
             is_other = bool(Space.of(bundle.results).differences(space))
             for region in bundle.results.regions:
                 key = region.key

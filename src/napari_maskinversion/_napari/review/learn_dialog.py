@@ -18,13 +18,14 @@ from ..workers.worker import Worker
 from .learning import Trained
 
 _WIDE: Final = 380  # pixels: the four columns
+_LISTED: Final = 5  # doubtful decisions
 _COLUMNS = ("Word", "Decisions", "Right", "95 %")
 
 
 class LearnDialog(ToolDialog):
     """Shows a classifier before anybody uses it."""
 
-    doubted = Signal(list, bool)  # Rows of the results to look at, and whether in the gallery
+    doubted = Signal(object, bool)  # `Trained`, of which to look at; and whether in the gallery
 
     def __init__(self, parent: QWidget) -> None:
         self.summary, self.notes = Note(), Note()
@@ -40,7 +41,9 @@ class LearnDialog(ToolDialog):
         )
         self.look = button("Look", "Review these decisions again", partial(self._look, False))
         self.wall = button(
-            "In the gallery", "Decide about them there again", partial(self._look, True)
+            "In the gallery",
+            "See them, on other images too, and decide again",
+            partial(self._look, True),
         )
         content = QWidget()
         content.setMinimumWidth(_WIDE)
@@ -54,7 +57,10 @@ class LearnDialog(ToolDialog):
         """Show a classifier."""
         self._trained = trained
         self.summary.setText(trained.summary)
-        self.notes.say("\n".join(trained.classifier.notes))
+        doubts = trained.classifier.doubts
+        more = f"; and {len(doubts) - _LISTED:,} more" * (len(doubts) > _LISTED)
+        wrong = f"May be wrong: {'; '.join(doubts[:_LISTED])}{more}"
+        self.notes.say("\n".join([*trained.classifier.notes, *[wrong] * bool(doubts)]))
         rows = trained.classifier.rows()
         self.table.setRowCount(len(rows))
         for number, row in enumerate(rows):
@@ -62,13 +68,13 @@ class LearnDialog(ToolDialog):
                 self.table.setItem(number, column, QTableWidgetItem(text))
         count = len(trained.doubtful)
         self.look.setText(f"Look at {counted(count, 'doubtful decision')}")
-        for one in (self.look, self.wall):
-            one.setVisible(count > 0)
+        self.look.setVisible(count > 0)
+        self.wall.setVisible(bool(trained.doubtful or trained.places))
         self.bring()
 
     def _look(self, wall: bool) -> None:
         if self._trained is not None:
-            self.doubted.emit(self._trained.doubtful, wall)
+            self.doubted.emit(self._trained, wall)
 
     def ask(self) -> None:
         """Ask for a file and save the classifier there."""

@@ -17,9 +17,11 @@ from ...base.errors import InputError
 from ...language.labels.label import Label
 from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ...learning.classifier import Classifier
+from ...learning.evidence import doubt_text
 from ...learning.features import UNKNOWN, HasMeasures, measured
 from ...results.results import Results
 from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, places
+from ..session import RegionPlace
 from .suggestions import Suggestions, text_best
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from .decided_elsewhere import Elsewhere, Taught
 
 _NAMED: Final = 5
-Example = tuple[npt.NDArray[np.float32], "str | None", str, HasMeasures]
+Example = tuple[npt.NDArray[np.float32], "str | None", ExemplarKey, HasMeasures]
 
 
 def learn(
@@ -77,7 +79,9 @@ class Trained:
     """A classifier of the decisions at hand."""
 
     classifier: Classifier
+    image: str  # Its pixels' hash
     doubtful: list[int]  # Decided rows of the results that look wrong, the worst first
+    places: list[RegionPlace]  # All that look wrong in the project or, without one, the library
 
     @property
     def summary(self) -> str:
@@ -113,10 +117,21 @@ def train(
     examples = [examples[row] for row in kept]
     classifier = _fitted(begun, examples, features=features, names=names)
     rows = [list(decided)[row] for row in kept if row < len(decided)]
-    doubts = classifier.doubtful([label for _, label, _, _ in examples])
     notes += [*left_out, *classifier.notes]
-    own = [rows[row] for row, _ in doubts if row < len(rows)]
-    return Trained(replace(classifier, notes=tuple(notes)), own)
+    own: list[int] = []
+    wrong: list[RegionPlace] = []
+    doubts: list[str] = []
+    for row, looks_like in classifier.doubtful([label for _, label, _, _ in examples]):
+        _, label, (content, key), _ = examples[row]
+        where = elsewhere.names.get(content, "an earlier image")
+        if row < len(rows):
+            own.append(rows[row])
+            where = "region"
+        if (file := elsewhere.files.get(content)) is not None:
+            wrong.append(RegionPlace(file[0], key.id, key.position, *file))
+        doubts.append(doubt_text(f"{where} {key}", label, looks_like))
+    told = replace(classifier, notes=tuple(notes), doubts=tuple(doubts))
+    return Trained(told, image, own, wrong)
 
 
 def _examples(
@@ -135,11 +150,12 @@ def _examples(
     words = Vocabulary.of([*listed, *map(Label, sorted(map(str, typed)))], vocabulary.templates)
     known, rows = {None, NONE_OF_THESE, *words.words}, results.regions
     examples: list[Example] = [
-        (results.embeddings[row], label, image, rows[row]) for row, label in decided.items()
+        (results.embeddings[row], label, (image, rows[row].key), rows[row])
+        for row, label in decided.items()
     ]
     for place, (vector, label, region) in others.items():
         if label in known:
-            examples.append((vector, label, place[0], region))
+            examples.append((vector, label, place, region))
     return words, examples
 
 
@@ -166,4 +182,4 @@ def _begun(
 
 def _fitted(begun: Classifier, examples: Sequence[Example], **more: Any) -> Classifier:
     vectors = np.array([one[0] for one in examples]).reshape(-1, begun.texts.shape[1])
-    return begun.fit(vectors, [one[1] for one in examples], [one[2] for one in examples], **more)
+    return begun.fit(vectors, [one[1] for one in examples], [one[2][0] for one in examples], **more)

@@ -295,14 +295,16 @@ class ReviewController(Topic, QObject):
             self.learned.doubted.connect(self._look_again)
         self.learned.show_trained(trained)
 
-    def _look_again(self, rows: list[int], wall: bool) -> None:
-        """Review only these rows, until another order or state is chosen."""
-        state = self.state
-        if state is not None:
+    def _look_again(self, trained: Trained, wall: bool) -> None:
+        """Review only doubtful rows, until another order or state is chosen; on the wall, all."""
+        state, rows = self.state, trained.doubtful
+        if state is None or state.review.image.content != trained.image:
+            rows = []  # another image is open by now
+        if state is not None and rows:
             state.queue.show(rows=rows)
             self._go(rows[0])
-            if wall:
-                self._session.ask("gallery", "in Review")
+        if wall:
+            self._session.ask("gallery", (rows, trained.places))
 
     # -- where the user is --------------------------------------------------------------------
 
