@@ -103,6 +103,7 @@ def test_an_image_that_is_a_link_to_nothing_is_not_left_out(touch):
 
 def test_what_is_left_out_or_missing_is_said_in_a_line_each(touch):
     touch("in/a.png", "in/notes.txt", "in/lonely.png", "of/a.png", "of/stranger.png")
+    touch("in/a.png.maskinversion.jsonl", "of/a.png.maskinversion.jsonl")  # decisions: no word
     pairs = pair("in", "of")
     assert pairs.notes == (
         "in/notes.txt is not an image and was left out.",

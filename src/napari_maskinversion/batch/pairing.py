@@ -18,6 +18,7 @@ from ..images.ome_zarr import images_in, is_plate, is_zarr, label_images
 from ..images.opening import open_image
 from ..images.other_formats import SUFFIXES
 from ..regions.annotations.reading import is_annotations
+from ..review.decision_file import SUFFIX as DECISIONS
 from .addresses import address_of, exists, is_one, matching
 
 STEM, PLACE, NUMBER, FOLDER = "{name}", "{image}", "{series}", "{folder}"
@@ -230,7 +231,8 @@ def _files(
 
 
 def _matching(pattern: str) -> list[Path]:
-    files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207
+    names = glob.glob(pattern, recursive=True)  # noqa: PTH207
+    files = [Path(name) for name in sorted(names) if not name.endswith(DECISIONS)]
     # The parts of a zarr folder are files, too; those that a pattern names in it are meant. A link
     # to nothing counts: the image that is gone is named where it is read.
     stores = {file for file in files if is_zarr(file)}
