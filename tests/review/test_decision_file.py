@@ -84,6 +84,25 @@ def test_decisions_of_a_file_that_no_list_of_places_knows_follow_once_it_was_ope
         assert labels(review) == {1: "dog"}
 
 
+def test_decisions_follow_an_image_that_is_renamed_in_a_folder_that_is_moved_too(tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    file = there / "cells.png"
+    file.write_bytes(b"pixels")
+    beside(there / "foreign.png").write_text("not ours")
+    with opened(file) as review:
+        review.accept(key(1), "dog")
+    file.rename(there / "renamed.png")
+    moved = there.rename(tmp_path / "moved") / "renamed.png"
+    assert read_runs(moved, image())
+    assert not has_decisions(moved, image(seed=1))
+    with opened(moved) as review:
+        assert labels(review) == {1: "dog"}
+        review.accept(key(2), "cat")
+    with opened(moved) as review:
+        assert labels(review) == {1: "dog", 2: "cat"}
+
+
 def test_a_decision_is_one_line_under_a_header_that_says_how_it_came_to_be(file):
     taken = Suggestion(label="red cell", rank=1, similarity=0.31, by="text")
     with opened(file) as review:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import merge
 from io import BytesIO
 from pathlib import Path
@@ -239,6 +239,9 @@ def _followed(image: Path | None, identity: ImageIdentity) -> list[Path]:
     own, listed = _places(image, identity), []
     with suppress(OSError, UnicodeDecodeError):
         listed = [Path(line) for line in _index(identity).read_text("utf-8").splitlines()]
+    with suppress(OSError):  # a folder that was moved after its images were renamed
+        folder = Path(os.path.abspath(image.parent))  # noqa: PTH100 - as the list has it
+        listed += _left_behind(folder, folder.stat().st_mtime_ns).get(identity.content, ())
     return [
         path
         for path in dict.fromkeys(listed)
@@ -246,6 +249,18 @@ def _followed(image: Path | None, identity: ImageIdentity) -> list[Path]:
         and path.exists()
         and not path.with_name(path.name.removesuffix(SUFFIX)).exists()
     ]
+
+
+@lru_cache(maxsize=8)
+def _left_behind(folder: Path, _: int) -> dict[str, list[Path]]:
+    """Return the files in a folder whose image has another name now, by what they are about."""
+    names, files = {one.name for one in folder.iterdir()}, dict[str, list[Path]]()
+    for name in sorted(names):
+        if name.endswith(SUFFIX) and name.removesuffix(SUFFIX) not in names:
+            with suppress(InputError):
+                for run in _read(folder / name).runs:
+                    files.setdefault(run.image.content, []).append(folder / name)
+    return files
 
 
 def _list_place(path: Path, identity: ImageIdentity) -> None:
