@@ -128,8 +128,9 @@ def test_damaged_files_are_refused(tmp_path):
         changed(file, {**arrays, "texts": texts.copy()})
         with pytest.raises(InputError, match="damaged: (texts|centre) does not fit"):
             Classifier.load(file)
-    with pytest.raises(InputError, match=r"There is no classifier at .*gone\.safetensors"):
-        Classifier.load(tmp_path / "gone.safetensors")
+    for load in (Classifier.load, with_classifier):
+        with pytest.raises(InputError, match=r"There is no classifier at .*gone\.safetensors"):
+            load(tmp_path / "gone.safetensors")
 
 
 if __name__ == "__main__":  # writes KEPT

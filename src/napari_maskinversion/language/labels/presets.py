@@ -113,7 +113,8 @@ def vocabulary_of(
             )
         vocabulary = Vocabulary.read(labels, chosen)
     elif isinstance(labels, str) and Path(labels).suffix.lower() in FILE_SUFFIXES:
-        raise InputError(f"There is no label file at {labels}; check the path.")
+        what = "classifier" if Path(labels).suffix.lower() == SUFFIX else "label file"
+        raise InputError(f"There is no {what} at {labels}; check the path.")
     elif isinstance(labels, str) and not labels.startswith(PREFIX):
         vocabulary = Vocabulary.parse(labels, chosen or TEMPLATES["photo"])
         if len(vocabulary.labels) == 1 and ";" in labels:
