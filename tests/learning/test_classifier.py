@@ -81,6 +81,18 @@ def test_few_decisions_lead_away_from_words_only_where_the_words_are_no_better_t
     assert best(bad, rows) == labels
 
 
+def test_a_word_that_is_right_is_still_suggested_while_only_others_are_decided():
+    rng, texts = np.random.default_rng(0), unit(np.random.default_rng(99).normal(size=(3, 16)))
+    which = np.arange(90) % 3
+    rows = unit(texts[which] + 0.2 * rng.normal(size=(90, 16)))
+    labels = [WORDS[one] for one in which]
+    words = Classifier.of_words(WORDS, texts, 10.0)
+    assert right(words, rows, labels) == 1
+    few = [row for row in range(9) if which[row] < 2]  # nothing of the third one
+    learned = words.fit(rows[few], [labels[row] for row in few], few, validate=False)
+    assert right(learned, rows[9:], labels[9:]) > 0.9
+
+
 def test_surer_words_that_are_right_are_softened_as_far_and_leave_as_much_to_decisions():
     targets = np.arange(30) % 3
     for scale in (10.0, 40.0):

@@ -204,6 +204,8 @@ class Task:
         targets, classes, softer = self.targets[rows], self.offsets.shape[1], self.prior.softer
         weights, free = balanced(targets, classes), range(self.fixed, classes)
         inputs, soft = self.inputs[rows], self.offsets[rows] / softer
+        if softer > 1:  # good words: one without decisions stays as it is, instead of unlikely
+            soft = np.where(np.isin(np.arange(classes), targets), soft, -np.inf)
         start = start / softer
         return softer * minimise(inputs, soft, targets, weights, strength, start, free)
 
