@@ -374,11 +374,16 @@ class Gallery(Topic, QWidget):
             self.decider.start(partial(_decide_each, steps, ids, library, last))
             return
         if "" in last.steps:  # by the review, at once
-            self._forget(last)
+            self._undone(last, None)
         self._session.ask("take back", last)
 
-    def _forget(self, undone: Decided) -> None:
-        self._done = [one for one in self._done if one[0] is not undone]
+    def _undone(self, undone: Decided, rest: Decided | None) -> None:
+        """Keep only the rest of what was to be taken back."""
+        self._done = [
+            (rest if one is undone and rest else one, ids, library)
+            for one, ids, library in self._done
+            if one is not undone or rest
+        ]
         self._say_count()
 
     def _is_busy(self) -> bool:
@@ -401,11 +406,11 @@ class Gallery(Topic, QWidget):
     def _keep(
         self, decided: Decided, ids: _Ids, library: Library | None, undone: Decided | None
     ) -> None:
-        """Keep what can be taken back; what was not taken back whole can be once more."""
-        if undone is None and decided.count:
+        """Keep what can be taken back."""
+        if undone is not None:
+            self._undone(undone, undone.rest(decided))
+        elif decided.count:
             self._done.append((decided, ids, library))
-        elif undone is not None and not decided.stopped and not decided.problems:
-            self._forget(undone)
 
     def _decided_in_library(self, done: tuple[Decided, _Ids, Library, Decided | None]) -> None:
         self._keep(*done)
