@@ -46,14 +46,10 @@ from .region_sources import (
 )
 from .work_section import Shared
 
-_TIP: Final = "See all regions as a wall of crops, of this image, the project or the library"
+_TIP: Final = "Regions as a wall of crops, decided together"
 _LOOK: Final = 30  # milliseconds after scrolling
 _FOLLOW: Final = 100  # milliseconds after the last decision
-_STATES: Final[dict[str, Status]] = {
-    "accept": "accepted",
-    "reject": "rejected",
-    "skip": "skipped",
-}
+_STATES: Final[dict[str, Status]] = {"accept": "accepted", "reject": "rejected", "skip": "skipped"}
 _EMPTY: Final = "There are no regions yet: suggest words, or add results to the library."
 _NOTHING: Final = "Mark regions first: drag, click with Shift or Ctrl, or press Ctrl+A."
 _Ids = tuple[int, ...]
