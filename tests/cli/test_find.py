@@ -74,10 +74,12 @@ def test_a_threshold_that_nothing_reaches_writes_nothing(call, files, tmp_path):
     bundle = open_archive(out / "results.npz")
     assert min(bundle.columns["similarity"]) >= bundle.source["threshold"] == 0.6
     assert bundle.source["like"].endswith("mask.png")
-    again = ("find", image, "--like", out / "results.npz", "--only", 1, "--threshold", 1.1, *few)
-    code, _, told = call(*again, "--out", tmp_path / "again")
+    again = ("find", image, "--like", out / "results.npz", "--only", 1, *few)
+    assert call(*again, "--threshold", 0.99, "--out", tmp_path / "itself")[0] == 0
+    high = ("find", image, "frog", "--threshold", 0.99, *few)
+    code, _, told = call(*high, "--out", tmp_path / "again")
     assert code == 2
-    assert "No region has a similarity of 1.1 or more; the most similar has 1.00" in told
+    assert "No region has a similarity of 0.99 or more; the most similar has 0." in told
     assert not (tmp_path / "again").exists()
 
 
@@ -89,8 +91,13 @@ def test_a_threshold_that_nothing_reaches_writes_nothing(call, files, tmp_path):
         (("mask.png",), "mask.png is a file; add words"),
         ((" ",), "expression is blank"),
         (("",), "expression is blank"),
-        (("frog", "--threshold", "nan"), "must be a number from -1 to 1; got nan"),
-        (("frog", "--threshold", "7"), "must be a number from -1 to 1; got 7.0"),
+        (("frog", "--threshold", "nan"), "threshold must be a finite number; got nan"),
+        (("--like", "mask.png", "--threshold", "nan"), "must be a finite number; got nan"),
+        (("frog", "--threshold", "7"), "threshold must be less than or equal to 1; got 7.0"),
+        (
+            ("--like", "mask.png", "--threshold", "7"),
+            "threshold must be less than or equal to 1; got 7.0",
+        ),
         (("none of these", "--threshold", "0.3"), "leave out the label or the threshold"),
         (("frog", "--only", "1"), "--only and --merge go with MASKS"),
         (("frog", "--merge", "1,2"), "--only and --merge go with MASKS"),

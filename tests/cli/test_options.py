@@ -9,6 +9,7 @@ import typer
 from pydantic import Field
 from typer.testing import CliRunner
 
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.cli.app import app
 from napari_maskinversion.cli.options import with_option_groups, with_settings
 from napari_maskinversion.engine.settings import InversionConfig
@@ -180,3 +181,17 @@ def test_a_value_that_an_option_does_not_take_is_refused_by_its_name(arguments, 
     ending = CliRunner().invoke(app, arguments)
     assert ending.exit_code == 2
     assert f"Invalid value for '{option}'" in ending.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("library", "search", "here", "dog", "--smallest", "nan"), "--smallest"),
+        (("library", "remove", "here", "--largest", "-inf"), "--largest"),
+        (("bench", "speed", "--masks", "none", "--minutes", "inf"), "--minutes"),
+    ],
+)
+def test_a_number_that_nothing_compares_to_is_refused(arguments, option):
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, InputError)
+    assert f"{option} must be a finite number; got {arguments[-1]}." in str(error)

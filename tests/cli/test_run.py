@@ -526,7 +526,7 @@ def test_none_of_these_and_the_nearest_label_reach_every_output(run, files):
         ("preset:cocoa", (), "no preset 'cocoa'"),
         ("gone.yaml", (), "no label file"),
         ("car | bus, bus", (), "also a synonym"),
-        ("car", ("--threshold", "2"), "from -1 to 1"),
+        ("car", ("--threshold", "2"), "threshold must be less than or equal to 1; got 2.0"),
         ("car", ("--template", "photo", "--template", "x"), "Unknown template 'x'"),
     ],
 )

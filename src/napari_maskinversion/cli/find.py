@@ -13,11 +13,7 @@ from ..base.errors import ConfigError, InputError
 from ..base.progress_words import STARTING
 from ..language.labels.label import choose_templates
 from ..language.ranking.query import check_query, embed_query, wanted_and_not
-from ..language.ranking.ranking import (
-    EXPRESSION_ALPHA,
-    RegionMatch,
-    find,
-)
+from ..language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, find
 from ..pipeline.job import Job, open_job, open_plane
 from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint, on_disk
 from ..results.export.archive import open_archive
@@ -107,6 +103,7 @@ def find_command(
     Use --window whole for words about places in the image, unless its regions are small.
     """
     templates = choose_templates(template or ("none",))
+    settings.changed({"threshold": threshold})  # refuses what is no similarity
     if masks is not None and expression is not None:
         if like is not None:
             raise ConfigError("--like finds without MASKS and WORDS; leave them out.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass, replace
@@ -240,10 +241,20 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter whose type is a dataclass or a model of settings by its fields.
 
     Each is an option where the parameter stood; the command receives an instance of the type. The
-    default of a parameter brings those of its options.
+    default of a parameter brings those of its options. Numbers have to be finite: no region is
+    smaller or larger than nan, so none would be found, without a word why.
     """
     parameters = list(_flat_parameters(command))
-    return _with_parameters(lambda **values: _call(command, values), command, parameters)
+
+    def call(**values: Any) -> None:
+        for name, value in values.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(
+                    f"--{name.replace('_', '-')} must be a finite number; got {value}."
+                )
+        _call(command, values)
+
+    return _with_parameters(call, command, parameters)
 
 
 def _flat_parameters(function: Any, usual: Any = None) -> Iterator[Parameter]:

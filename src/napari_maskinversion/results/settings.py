@@ -189,6 +189,8 @@ class RunSettings(FrozenModel):
         "Threshold",
         "Regions less similar than this to every label are 'none of these' (default: off).",
         group="labels",
+        ge=-1,
+        le=1,
     )
     top_captions: int = setting(
         TOP, "Captions", "Captions for each region.", group="labels", ge=1, cli="top-k", ui_max=100

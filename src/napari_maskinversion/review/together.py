@@ -6,7 +6,7 @@ Between two images nothing is half done: what was saved stays after a crash, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..base.errors import InUseError, MaskInversionError
 from ..base.identity import RegionKey
@@ -58,6 +58,13 @@ class Decided:
     def count(self) -> int:
         """How many regions were decided."""
         return sum(map(len, self.steps.values()))
+
+    def rest(self, taken: Decided) -> Decided | None:
+        """Return what is still to be taken back after ``taken`` was; None if nothing is."""
+        done = taken.steps.keys() - taken.problems.keys()
+        steps = {name: step for name, step in self.steps.items() if name not in done}
+        left = steps and (taken.stopped or taken.problems)
+        return replace(self, steps=steps) if left else None
 
 
 ImageStep = tuple[str, Step, str]  # An image, what was decided, and a problem

@@ -1,5 +1,7 @@
 """Finding by words or by an example on an image without regions, as its user meets it."""
 
+import gc
+
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
@@ -142,6 +144,25 @@ def test_hits_belong_to_their_image(qtbot, viewer, dock, frog):
     assert not part.hits.isHidden()
     viewer.layers.remove(first)
     assert part.hits.isHidden()
+
+
+def test_hits_of_an_image_that_was_closed_meanwhile_are_not_shown(qtbot, viewer, dock, frog):
+    pond, _ = frog
+    viewer.add_image(pond, name="pond")
+    panel = dock(words="frog")
+    panel.reveal("explore")
+    part = panel.finder
+    part.section.open()
+    part.words.setText("frog")
+    part.run()
+    viewer.layers.clear()
+    viewer.layers.selection.clear()  # napari holds what was current
+    gc.collect()
+    assert panel.session.image is None
+    qtbot.waitUntil(lambda: not part.worker.busy, timeout=120_000)
+    assert part.hits.isHidden()
+    assert part.model.rowCount() == 0
+    assert part.model.finding is None
 
 
 def squares(*corners, name="cell", side=8):

@@ -27,7 +27,15 @@ from napari_maskinversion.library.store import Store
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Change, Decision
 from napari_maskinversion.review.together import Decided, Verdict
-from tests._napari.images.conftest import decided, go, paint, review, settled
+from tests._napari.images.conftest import (
+    cancelled_after,
+    decided,
+    go,
+    paint,
+    redo_elsewhere,
+    review,
+    settled,
+)
 from tests.library.made import bundle, write_image
 
 
@@ -153,6 +161,32 @@ def test_one_key_decides_about_regions_of_all_images_and_one_takes_it_back(
     settled(qtbot, panel)
     qtbot.waitUntil(lambda: states(gallery) == [("undecided", "")] * total)
     assert decided(computed) == [0, 0]
+    assert not gallery.buttons["undo"].isEnabled()
+
+
+@pytest.mark.parametrize(("image", "others"), [("cell-3.png", 1), ("cell-2.png", 0)])
+def test_what_a_cancelled_undo_has_taken_back_is_not_taken_back_again(
+    qtbot, panel, computed, monkeypatch, image, others
+):
+    go(qtbot, panel, image)
+    gallery = opened(qtbot, panel.gallery, PROJECT)
+    assert rejected_all(qtbot, panel, gallery)
+    assert decided(computed) == [1, 2]
+    if not others:  # the image shown is under review by now, which takes back its part by itself
+        qtbot.waitUntil(lambda: panel.review.state is not None)
+    with monkeypatch.context() as patch:
+        patch.setattr(across, "decide_work", cancelled_after(others, across.decide_work))
+        gallery.undo()
+        settled(qtbot, panel)
+    assert panel.foot.status.text().endswith("Undo takes back the rest.")
+    assert decided(computed) == [1, 0]
+    if others:
+        redo_elsewhere(panel.images.project, "cell-2.png")
+    else:
+        panel.review.act("redo")
+    gallery.undo()
+    settled(qtbot, panel)
+    qtbot.waitUntil(lambda: decided(computed) == [0, 2])
     assert not gallery.buttons["undo"].isEnabled()
 
 
@@ -329,8 +363,16 @@ def test_regions_of_a_library_are_decided_and_taken_back(
     assert "image-0.png" in messages[-1]
     assert [states(gallery)[row][0] for row in (0, 4)] == ["accepted", "undecided"]
     (tmp_path / "away.png").rename(tmp_path / "image-0.png")
-    gallery.undo()
-    qtbot.waitUntil(lambda: not gallery.decider.busy)
+    with monkeypatch.context() as patch:  # only the rest is taken back by now
+        steps, asked = deciding.take_back_steps, []
+        patch.setattr(
+            deciding,
+            "take_back_steps",
+            lambda where, ids, last: asked.extend(last.steps) or steps(where, ids, last),
+        )
+        gallery.undo()
+        qtbot.waitUntil(lambda: not gallery.decider.busy)
+    assert asked == [(tmp_path / "image-0.png").as_posix()]
     assert {one for one, _ in states(gallery)} == {"undecided"}
     # What another part of the panel decides in a project whose images the library has.
     taken = Change(RegionKey(2), None, Decision(region=RegionKey(2), status="rejected"))

@@ -1,6 +1,8 @@
 """A project of three small images, one with suggestions, and an empty window with the panel."""
 
 import shutil
+from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -8,10 +10,17 @@ import skimage.io
 
 from napari_maskinversion._napari.images.images_work import suggest_work
 from napari_maskinversion._napari.workers.model_store import ModelStore
-from napari_maskinversion.batch.decided import summarize
+from napari_maskinversion.batch.decided import (
+    archive_file,
+    identities_of,
+    image_of,
+    summarize,
+)
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
 from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.review.review import Review
 from tests._napari.tasks import do
 from tests.scenes import label_image, picture
 
@@ -142,6 +151,23 @@ def undo_all(qtbot, panel):
     """Press Undo of the work on all images."""
     panel.images.part.undo.click()
     settled(qtbot, panel)
+
+
+def cancelled_after(count, work):
+    """Return work that decides about images, and that somebody cancels after so many."""
+
+    def decide_work(project, steps, **more):
+        return replace(work(project, lambda one: islice(steps(one), count), **more), stopped=True)
+
+    return decide_work
+
+
+def redo_elsewhere(project, name):
+    """Do again what was undone last about an image, as another window does."""
+    bundle = open_archive(archive_file(project, name))
+    about = image_of(bundle), identities_of(bundle), bundle.results.info
+    with Review(*about, file=project.path(name)) as other:
+        assert other.redo()
 
 
 def review(qtbot, panel):

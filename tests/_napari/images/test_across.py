@@ -10,11 +10,12 @@ import pytest
 from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.images import across
-from napari_maskinversion._napari.images.images_work import About
+from napari_maskinversion._napari.images.images_work import About, suggest_work
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
 from napari_maskinversion._napari.session import ManyImages, staleness
 from napari_maskinversion._napari.workers.driver import show
+from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.batch.decided import (
     Summary,
     archive_file,
@@ -27,15 +28,19 @@ from napari_maskinversion.batch.project import read_project, write_project
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.review import Review
 from napari_maskinversion.review.together import Decided
+from tests._napari.tasks import do
 from tests.scenes import label_image, picture
 
 from .conftest import (
     WAIT,
     accept,
     accept_all,
+    cancelled_after,
     decided,
+    go,
     on_disk,
     open_project,
+    redo_elsewhere,
     review,
     settled,
     suggested,
@@ -264,6 +269,30 @@ def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
     assert panel.images.part.undo.isEnabled()
     undo_all(qtbot, panel)
     assert decided(computed) == [0, 0]
+
+
+def test_what_a_cancelled_undo_has_taken_back_is_not_taken_back_again(
+    qtbot, panel, project, monkeypatch
+):
+    for folder in ("images", "masks"):  # two images with the same suggestions
+        shutil.copy(project / folder / "cell-2.png", project / folder / "cell-1.png")
+    do(lambda: suggest_work(OpenProject.read(project), "cpu", ModelStore()))
+    open_project(qtbot, panel, project)
+    go(qtbot, panel, "cell-3.png")
+    word = (
+        open_archive(archive_file(panel.images.project, "cell-2.png")).results.regions[0].suggestion
+    )
+    accept_all(qtbot, panel, word)
+    before = decided(project)
+    assert before[0] == before[1] > 0
+    with monkeypatch.context() as patch:
+        patch.setattr(across, "decide_work", cancelled_after(1, across.decide_work))
+        undo_all(qtbot, panel)
+    assert "takes back the rest" in panel.foot.status.text()
+    assert decided(project) == [0, before[1]]
+    redo_elsewhere(panel.images.project, "cell-1.png")
+    undo_all(qtbot, panel)
+    assert decided(project) == [2, 0]
 
 
 def test_work_on_all_images_does_not_go_on_into_another_project(

@@ -1,10 +1,14 @@
-"""Only images that fit are listed, and gone to."""
+"""The list of images: names are told apart, and only images that fit are listed, and gone to."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from qtpy.QtCore import QRect
+from qtpy.QtGui import QFontMetrics
+from qtpy.QtWidgets import QStyleOptionViewItem
 
 from napari_maskinversion._napari.images.images_model import images_filter
+from napari_maskinversion._napari.images.images_widget import ImagesWidget
 from napari_maskinversion.batch.decided import Summary
 from napari_maskinversion.results.region_result import RegionResult
 
@@ -85,3 +89,28 @@ def test_a_review_is_of_one_word_or_of_what_is_doubtful(qtbot, panel, computed, 
     monkeypatch.setattr(RegionResult, "flagged", property(lambda _: False))
     show.setCurrentText("doubtful")
     assert len(state.queue) == 0
+
+
+@pytest.mark.parametrize("row", [0, 1], ids=["current", "other"])
+def test_a_name_that_is_too_long_shows_its_first_letters_and_its_end(qtbot, row):
+    """In the bold letters of the current image, too."""
+    part = ImagesWidget()
+    qtbot.addWidget(part)
+    names = ("well_B07_field_000000000123.png", "well_B08_field_000000000123.png")
+    part.model.show_project(names, frozenset(), names[0])
+    index, seen = part.model.index(row, 0), {}
+    for width in (700, 190, 100):
+        option = QStyleOptionViewItem()
+        option.rect, option.widget = QRect(0, 0, width, 40), part.list
+        part.list.itemDelegateForColumn(0).initStyleOption(option, index)
+        seen[width] = option.text.split("\N{LINE SEPARATOR}")
+        letters = QFontMetrics(option.font).horizontalAdvance
+        assert all(letters(text) < width for text in seen[width])
+    assert option.font.bold() == (row == 0)
+    assert seen[700] == [names[row]]
+    assert "".join(seen[190]) == names[row]  # two lines hold it
+    start, end = seen[100]
+    assert names[row].startswith(start)
+    assert end.startswith("…")
+    assert names[row].endswith(end[1:])
+    assert min(len(start), len(end)) > 2

@@ -1,11 +1,13 @@
 """Leaving an image of a project while something else is still at work."""
 
+import shutil
 import threading
 
 import pytest
 
 from napari_maskinversion._napari.images import images_controller
 from napari_maskinversion._napari.images.project_disk import ProjectDisk
+from napari_maskinversion.batch.opened import OpenProject
 
 from .conftest import WAIT, on_disk, open_project, paint
 
@@ -50,3 +52,22 @@ def test_an_image_that_was_left_before_it_was_read_is_never_shown(qtbot, panel, 
     on_disk(qtbot, panel)
     assert panel.session.project.current == "cell-3.png"
     assert "cell-2.png" not in shown
+
+
+def test_a_late_write_of_the_project_before_is_not_shown_in_the_one_that_is_open_now(
+    qtbot, panel, project, tmp_path_factory, slowed
+):
+    other = tmp_path_factory.mktemp("other") / "second"
+    shutil.copytree(project, other)
+    open_project(qtbot, panel, project)
+    panel.images.ahead.forget()
+    late = slowed(ProjectDisk, "set_states")
+    panel.images.mark({"cell-3.png": True})
+    panel.session.ask("open images", [other])
+    qtbot.waitUntil(lambda: panel.images.project.folder == other)
+    late.set()
+    on_disk(qtbot, panel)
+    assert OpenProject.read(project).done == {"cell-3.png"}
+    assert panel.images.project.folder == other
+    assert not panel.session.project.done
+    assert not OpenProject.read(other).done

@@ -12,16 +12,20 @@ import napari
 import numpy as np
 import pandas as pd
 import pytest
+from napari.components import ViewerModel
 from napari.layers import Labels, Shapes
-from qtpy.QtCore import Qt
+from qtpy.compat import isalive
+from qtpy.QtCore import QEvent, Qt
+from qtpy.QtWidgets import QApplication, QMainWindow
 from skimage.io import imsave
 
 from napari_maskinversion._napari.review.decided_layer import DecidedLayer
 from napari_maskinversion._napari.review.learning import learn
+from napari_maskinversion._napari.review.review_keeper import ReviewKeeper
 from napari_maskinversion._napari.review.review_keys import KEYS
 from napari_maskinversion._napari.review.review_learning import KnownRegions
 from napari_maskinversion._napari.workers.model_store import ModelStore
-from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.base.errors import InUseError, ModelError
 from napari_maskinversion.base.identity import identify_image
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.review import Review
@@ -255,6 +259,40 @@ def test_decisions_survive_a_panel_that_is_closed_without_warning(
         2: "dog",
         77: "dog",
     }
+
+
+def close_window(qtbot, panel):
+    """Close a window, which does not tell its panel."""
+    window = QMainWindow()
+    window.setCentralWidget(panel)
+    window.show()
+    qtbot.wait(1)  # it finds its window
+    window.deleteLater()
+    QApplication.sendPostedEvents(window, QEvent.Type.DeferredDelete)
+    assert not isalive(panel)
+
+
+def test_the_review_of_a_window_that_was_closed_keeps_nobody_out(qtbot, opened, reviewing):
+    state = reviewing.review.state  # the viewer may go on without the window
+    reviewing.review.act("pick 1")
+    close_window(qtbot, reviewing)
+    other = opened(viewer=ViewerModel())
+    switch_on(qtbot, other)
+    assert other.review.state is not state
+    assert states(other) == {1: ("accepted", "dog")}
+
+
+def test_a_window_that_was_closed_without_a_review_does_not_end_that_of_another(
+    qtbot, reviewing, photo
+):
+    first = ReviewKeeper(reviewing._viewer, reviewing.session)
+    first.deleteLater()
+    QApplication.sendPostedEvents(first, QEvent.Type.DeferredDelete)
+    assert not isalive(first)
+    reviewing.review.keeper.begin()  # goes on with the open review
+    qtbot.waitUntil(lambda: not reviewing.session.review_opening)
+    with pytest.raises(InUseError):  # no other window may decide
+        Review(reviewing.review.state.review.image, [], made_info(), file=photo)
 
 
 def test_what_cannot_be_saved_is_told_kept_and_saved_later(

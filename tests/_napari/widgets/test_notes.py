@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from qtpy.QtWidgets import QPushButton
+from qtpy.QtWidgets import QFrame, QPushButton
 
 from napari_maskinversion._napari.widgets.sections import Note, form, scrolled
 
@@ -36,3 +36,23 @@ def test_rows_make_room_for_a_text_and_take_it_back(qtbot, texts):
         assert note.height() >= note.heightForWidth(note.width())
         assert heights.setdefault(text, inside.height()) == inside.height()
     assert heights["short"] < heights[LONG]
+
+
+def test_a_text_that_is_drawn_in_one_line_has_the_height_of_one(qtbot):
+    note = Note("Regions as points, similar ones near one another")
+    qtbot.addWidget(note)
+    note.setFrameShape(QFrame.Shape.Box)  # as the theme of napari's window gives it
+    one, wide = note.fontMetrics().lineSpacing(), note.fontMetrics().horizontalAdvance(note.text())
+    drawn = []
+    for width in range(wide - 5, wide + 25):
+        note.resize(width, 3 * one)
+        picture = note.grab().toImage()
+        inner = [
+            any(picture.pixel(x, y) != picture.pixel(3, 3) for x in range(3, width - 3))
+            for y in range(3, 3 * one - 3)
+        ]
+        height = len(inner) - inner[::-1].index(True) - inner.index(True)  # of what is drawn
+        drawn.append(height > one)
+        assert (note.minimumHeight() > 1.5 * one + 2) == drawn[-1], width
+    assert drawn[0]
+    assert not drawn[-1]

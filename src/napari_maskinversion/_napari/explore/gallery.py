@@ -47,14 +47,10 @@ from .region_sources import (
 )
 from .work_section import Shared
 
-_TIP: Final = "See all regions as a wall of crops, of this image, the project or the library"
+_TIP: Final = "Regions as a wall of crops, decided together"
 _LOOK: Final = 30  # milliseconds after scrolling
 _FOLLOW: Final = 100  # milliseconds after the last decision
-_STATES: Final[dict[str, Status]] = {
-    "accept": "accepted",
-    "reject": "rejected",
-    "skip": "skipped",
-}
+_STATES: Final[dict[str, Status]] = {"accept": "accepted", "reject": "rejected", "skip": "skipped"}
 _EMPTY: Final = "There are no regions yet: suggest words, or add results to the library."
 _NOTHING: Final = "Mark regions first: drag, click with Shift or Ctrl, or press Ctrl+A."
 _Ids = tuple[int, ...]
@@ -388,11 +384,16 @@ class Gallery(Topic, QWidget):
             self.decider.start(partial(_decide_each, steps, ids, library, last))
             return
         if "" in last.steps:  # by the review, at once
-            self._forget(last)
+            self._undone(last, None)
         self._session.ask("take back", last)
 
-    def _forget(self, undone: Decided) -> None:
-        self._done = [one for one in self._done if one[0] is not undone]
+    def _undone(self, undone: Decided, rest: Decided | None) -> None:
+        """Keep only the rest of what was to be taken back."""
+        self._done = [
+            (rest if one is undone and rest else one, ids, library)
+            for one, ids, library in self._done
+            if one is not undone or rest
+        ]
         self._say_count()
 
     def _is_busy(self) -> bool:
@@ -415,11 +416,11 @@ class Gallery(Topic, QWidget):
     def _keep(
         self, decided: Decided, ids: _Ids, library: Library | None, undone: Decided | None
     ) -> None:
-        """Keep what can be taken back; what was not taken back whole can be once more."""
-        if undone is None and decided.count:
+        """Keep what can be taken back."""
+        if undone is not None:
+            self._undone(undone, undone.rest(decided))
+        elif decided.count:
             self._done.append((decided, ids, library))
-        elif undone is not None and not decided.stopped and not decided.problems:
-            self._forget(undone)
 
     def _decided_in_library(self, done: tuple[Decided, _Ids, Library, Decided | None]) -> None:
         self._keep(*done)

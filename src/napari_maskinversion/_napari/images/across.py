@@ -192,9 +192,9 @@ class AcrossImages(QObject):
         if mine := steps.pop(here, None):
             shown = Decided(steps={"": mine})
             own = self._here(lambda: self._session.ask("take back", shown), undone=True)
-        rest = replace(last, steps=steps)
-        then = partial(self._taken_back, rest, own, asked)
-        self._decide_others(partial(take_back_steps, decided=rest), len(steps), then)
+        others = replace(last, steps=steps)
+        then = partial(self._taken_back, last, here, own, asked)
+        self._decide_others(partial(take_back_steps, decided=others), len(steps), then)
 
     def _decide_others(
         self, steps: Callable[[OpenProject], Any], total: int, then: Callable[[Decided], None]
@@ -203,19 +203,22 @@ class AcrossImages(QObject):
         work = partial(decide_work, steps=steps, total=total, library=self._session.library)
         self._begin(work, then, computed=False)
 
-    def _taken_back(self, rest: Decided, own: Step, asked: object, taken: Decided) -> None:
+    def _taken_back(
+        self, last: Decided, here: str, own: Step, asked: object, taken: Decided
+    ) -> None:
+        # The open review has told of its image by itself.
+        ours = {here: ()} if here in last.steps else {}
+        taken = replace(taken, steps={**ours, **taken.steps})
         self._changed(taken, self._open_here(), asked)
         if asked is None:
-            left = {name: step for name, step in rest.steps.items() if name not in taken.steps}
-            again = left and (taken.stopped or taken.problems)
-            self._keep_last(replace(rest, steps=left) if again else None)
+            self._keep_last(last.rest(taken))
         now = "Undecided again" if asked is None else "As before"
         text = f"{now}: {counted(taken.count + len(own), 'region')}."
         if taken.problems:
             one, why = next(iter(taken.problems.items()))
             text += f" {len(taken.problems):,} images could not be changed, such as {one}: {why}."
         elif taken.stopped:
-            text += " Undo on this tab takes back the rest."
+            text += f" Undo{' on this tab' * (asked is None)} takes back the rest."
         (refuse if taken.problems else inform)(text)
 
     def _keep_last(self, accepted: Decided | None) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
+from qtpy.QtGui import QFontMetrics
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QFileDialog,
@@ -15,6 +16,7 @@ from qtpy.QtWidgets import (
     QLabel,
     QMenu,
     QPushButton,
+    QStyle,
     QWidget,
 )
 
@@ -24,17 +26,8 @@ from ...batch.project import FILE as PROJECT_FILE
 from ..widgets.controls import AcceptAll
 from ..widgets.dialogs import ask_file, ask_folder, ask_where
 from ..widgets.keys import IMAGES, PANEL, named, pressed
-from ..widgets.sections import (
-    MARGINS,
-    Note,
-    button,
-    check_entry,
-    combo_box,
-    debouncer,
-    line,
-    stack,
-)
-from ..widgets.tables import select_row, table_view
+from ..widgets.sections import MARGINS, Note, button, check_entry, combo_box, debouncer, line, stack
+from ..widgets.tables import TrueIcons, select_row, table_view
 from ..workers.worker import Worker
 from .images_model import (
     COLUMNS,
@@ -145,7 +138,7 @@ class ImagesWidget(QWidget):
         table = self.list
         table.setIconSize(QSize(SIDE, SIDE))
         table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        table.setTextElideMode(Qt.TextElideMode.ElideLeft)  # numbers stand at the end
+        table.setItemDelegateForColumn(0, _Names(table))
         table.verticalHeader().setDefaultSectionSize(SIDE + 4)
         table.setFixedHeight(_ROWS * (SIDE + 4) + table.horizontalHeader().sizeHint().height() + 4)
         header = table.horizontalHeader()
@@ -320,6 +313,22 @@ class ImagesWidget(QWidget):
                 self.chosen.emit(self.model.names[row])
             return True
         return False
+
+
+class _Names(TrueIcons):
+    """Shows a name that is too long in two lines: where it begins, and its end with the number."""
+
+    def initStyleOption(self, option: Any, index: Any) -> None:  # noqa: N802 - Qt's name
+        """Break the name where it has to be; only what two lines cannot hold is left out."""
+        super().initStyleOption(option, index)
+        style, part = option.widget.style(), QStyle.SubElement.SE_ItemViewItemText
+        margin = style.pixelMetric(QStyle.PixelMetric.PM_FocusFrameHMargin, option, option.widget)
+        room = style.subElementRect(part, option, option.widget).width() - 2 * (margin + 1)
+        metrics, sides = QFontMetrics(option.font), Qt.TextElideMode
+        if metrics.horizontalAdvance(option.text) > room > 0:
+            start = metrics.elidedText(option.text, sides.ElideRight, room)[:-1]
+            end = metrics.elidedText(option.text.removeprefix(start), sides.ElideLeft, room)
+            option.text = f"{start}\N{LINE SEPARATOR}{end}"
 
 
 def _menu(

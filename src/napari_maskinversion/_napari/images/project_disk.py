@@ -11,15 +11,7 @@ from ...base.errors import EmptyMaskError, MaskInversionError
 from ...base.identity import Position, RegionIdentity, identify
 from ...base.regions import Region
 from ...base.wording import one_line
-from ...batch.opened import (
-    OpenProject,
-    Place,
-    State,
-    changed_image,
-    edit,
-    free_name,
-    write_place,
-)
+from ...batch.opened import OpenProject, Place, State, changed_image, edit, free_name, write_place
 from ...batch.project import Project, relative, stored_settings
 from ...language.labels.vocabulary import Vocabulary
 from ...results.export.bundle import Masks

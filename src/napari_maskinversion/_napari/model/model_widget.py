@@ -12,13 +12,7 @@ from qtpy.QtWidgets import QComboBox, QWidget
 from ...base.errors import ModelError
 from ...base.preferences import Device
 from ...engine.compute.lazy_torch import torch_if_loaded
-from ...engine.models.registry import (
-    list_models,
-    model_state,
-    own_model,
-    short_name,
-    unread_spec,
-)
+from ...engine.models.registry import list_models, model_state, own_model, short_name, unread_spec
 from ...engine.models.specs import CHECKPOINTS, MODELS, ModelSpec
 from ...language.labels.fields import field_of, models_for
 from ...results.settings import RunSettings, fields_of
@@ -32,11 +26,7 @@ from .method_widget import ExplainerWidget, MethodWidget
 
 # Settings of the inversion and of the model's input that no generated row shows: the map has a
 # widget of its own, and the others need more than a value here.
-_NOT_IN_FORM: Final = (
-    "inversion.explainer",
-    "inversion.keep_last_step_heatmaps",
-    "resolution",
-)
+_NOT_IN_FORM: Final = ("inversion.explainer", "inversion.keep_last_step_heatmaps", "resolution")
 _ALPHA: Final = "inversion.alpha"
 _FIRST: Final = "choose it"
 

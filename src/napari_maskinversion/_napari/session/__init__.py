@@ -1,15 +1,7 @@
 """The one observable state of the panel, and what follows it. Knows no Qt."""
 
 from .next_step import NextStep, changed_rows, next_step, outdated, staleness
-from .records import (
-    NOTHING,
-    ResultRecord,
-    Scope,
-    Snapshot,
-    Staleness,
-    same_regions,
-    same_run,
-)
+from .records import NOTHING, ResultRecord, Scope, Snapshot, Staleness, same_regions, same_run
 from .session import SWITCH, Session, Topic, session_of
 from .state import Download, ManyImages, Phase, ProjectState, RegionPlace, RunState
 

@@ -20,13 +20,7 @@ from ...base.identity import Position, place_text
 from ...language.labels.vocabulary import Vocabulary
 from ...results.results import Results
 from .choice import Choice, among
-from .records import (
-    ResultRecord,
-    Snapshot,
-    indices,
-    reference,
-    same_run,
-)
+from .records import ResultRecord, Snapshot, indices, reference, same_run
 from .state import Ask, Asked, Notice, RegionPlace, RunState, Severity, State
 
 SWITCH: Final = "switch"

@@ -34,6 +34,7 @@ from .keys import SECTION, pressed
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
 
 MARGINS = (6, 2, 2, 6)  # of a part of the panel
+_INDENT = 4  # of a text, as Qt's labels have it
 # Property of a widget in which the keys of the review work while one reviews.
 HAS_REVIEW_KEYS = "has the keys of the review"
 HAS_OWN_KEYS = "has these keys for itself"
@@ -356,6 +357,8 @@ class Note(QLabel):
         super().__init__(text)
         self.setWordWrap(True)
         self.setTextFormat(Qt.TextFormat.PlainText)
+        # Of its own indent, which a frame of the theme brings, Qt measures twice what it draws.
+        self.setIndent(_INDENT)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.setAccessibleName(name)
 

@@ -13,12 +13,7 @@ from qtpy.QtCore import (
     Qt,
 )
 from qtpy.QtGui import QGuiApplication, QIcon, QKeyEvent
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QSizePolicy,
-    QStyledItemDelegate,
-    QTableView,
-)
+from qtpy.QtWidgets import QAbstractItemView, QSizePolicy, QStyledItemDelegate, QTableView
 
 from ...results.export.tables import without_formula
 from .keys import copies

@@ -16,17 +16,7 @@ from ...results.settings import RunSettings
 from ..console import echo, say
 from ..options import Paper, setting_option, with_option_groups, with_paper
 from ..running import load
-from .shared import (
-    Alpha,
-    Device,
-    Output,
-    Rate,
-    SkipBad,
-    Steps,
-    bench,
-    follow,
-    load_measured,
-)
+from .shared import Alpha, Device, Output, Rate, SkipBad, Steps, bench, follow, load_measured
 
 if TYPE_CHECKING:
     from ...bench.datasets.base import Dataset

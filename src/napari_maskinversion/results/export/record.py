@@ -11,14 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
 from ...base.identity import ImageIdentity
