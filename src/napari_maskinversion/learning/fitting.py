@@ -22,6 +22,7 @@ _CAUTION: Final = 1.0
 # Words are softened until their loss is this share of the loss by chance, while decisions teach
 _HEARD: Final = 0.8
 _SOFTEST: Final = 14.0  # Logarithm
+_KEPT: Final = 0.5  # Of what softened words learn: the rest holds for the decided images only
 _TOLERANCE: Final = 1e-5  # Of the gradient's largest entry, for a mean loss
 
 
@@ -204,8 +205,9 @@ class Task:
         targets, classes, softer = self.targets[rows], self.offsets.shape[1], self.prior.softer
         weights, free = balanced(targets, classes), range(self.fixed, classes)
         inputs, soft = self.inputs[rows], self.offsets[rows] / softer
-        start = start / softer
-        return softer * minimise(inputs, soft, targets, weights, strength, start, free)
+        # Further classes have no words to fall back on: all that they learn counts.
+        back = np.where(np.arange(classes) < self.fixed, max(1.0, _KEPT * softer), softer)[:, None]
+        return back * minimise(inputs, soft, targets, weights, strength, start / back, free)
 
     def cross_validate(
         self, fold: IntArray, strengths: Sequence[float]
