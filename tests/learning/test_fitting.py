@@ -98,14 +98,3 @@ def test_half_of_what_softened_words_learn_is_kept_and_all_of_what_has_no_words(
     np.testing.assert_allclose(learned(4.0)[:2], learned(1.0)[:2] / 2, atol=1e-3)
     np.testing.assert_allclose(learned(1.5)[:2], learned(1.0)[:2] / 1.5, atol=1e-3)
     np.testing.assert_allclose(learned(4.0)[2], learned(1.0)[2], atol=1e-3)
-
-
-def test_a_word_without_decisions_stays_the_word():
-    rng = np.random.default_rng(0)
-    targets = np.arange(20) % 2
-    one = task(rng.normal(size=(20, 4)) + targets[:, None], np.zeros((20, 3)), targets, 1.0)
-    begun = rng.normal(size=(3, 5))
-    for start in (None, begun):
-        learned = one.learned(np.arange(20), 1.0, start)
-        assert np.abs(learned[:2]).max() > 0.1
-        assert not learned[2].any()

@@ -39,7 +39,6 @@ def minimise(
 
     Minimises the weighted cross entropy of ``offsets + inputs @ difference`` plus the squared
     difference over twice the strength. Biases of the classes ``free`` are not drawn to zero.
-    Classes without targets learn nothing: a word that was not decided stays the word.
 
     Shapes: inputs (N, f); offsets (N, classes); start as returned.
     """
@@ -51,19 +50,16 @@ def minimise(
     share = torch.from_numpy(weights / weights.sum())[:, None]
     penalty = torch.full(start.shape, 0.5 / (strength * float(weights.sum())), dtype=torch.float64)
     penalty[list(free), -1] = 0
-    decided = torch.from_numpy(np.bincount(targets, minlength=len(start)) > 0)[:, None]
-    begin = (start * decided.numpy()).flatten()
 
     def loss(values: FloatArray) -> tuple[float, FloatArray]:
         learned = torch.from_numpy(values).view(start.shape)
         chances = torch.log_softmax(fixed + x @ learned.T, dim=1)
         value = (penalty * learned**2).sum() - (share * chances.gather(1, truth)).sum()
         surplus = share * chances.exp_().scatter_add_(1, truth, -torch.ones_like(share))
-        gradient = (surplus.T @ x + 2 * penalty * learned) * decided
-        return float(value), gradient.flatten().numpy()
+        return float(value), (surplus.T @ x + 2 * penalty * learned).flatten().numpy()
 
     limits = {"maxiter": _STEPS, "gtol": _TOLERANCE, "ftol": 1e-12}
-    solved = minimize(loss, begin, jac=True, method="L-BFGS-B", options=limits)
+    solved = minimize(loss, start.flatten(), jac=True, method="L-BFGS-B", options=limits)
     return np.asarray(solved.x.reshape(start.shape))
 
 
