@@ -81,3 +81,20 @@ def test_embeddings_and_all_features_together_count_alike():
     scaled = (inputs - centre) * spread
     assert (scaled[:, :4] ** 2).sum(1).mean() == pytest.approx(1)
     assert (scaled[:, 4:] ** 2).sum(1).mean() == pytest.approx(2 / 3)
+
+
+def test_half_of_what_softened_words_learn_is_kept_and_all_of_what_has_no_words():
+    rng = np.random.default_rng(0)
+    targets = rng.integers(0, 3, 60)
+    inputs, offsets = rng.normal(size=(60, 4)) + targets[:, None], np.zeros((60, 3))
+    offsets[:, :2] = 6 * np.eye(3)[targets][:, :2]  # The third class is "none of these"
+    rows = np.arange(60)
+
+    def learned(softer):
+        # Offsets as much surer: the same is to be learned, in their unit.
+        one = Task(inputs, offsets * softer, targets, 2, Prior(1.0, softer, 1.0))
+        return one.learned(rows, 1.0) / softer
+
+    np.testing.assert_allclose(learned(4.0)[:2], learned(1.0)[:2] / 2, atol=1e-3)
+    np.testing.assert_allclose(learned(1.5)[:2], learned(1.0)[:2] / 1.5, atol=1e-3)
+    np.testing.assert_allclose(learned(4.0)[2], learned(1.0)[2], atol=1e-3)

@@ -22,6 +22,7 @@ _CAUTION: Final = 1.0
 # Words are softened until their loss is this share of the loss by chance, while decisions teach
 _HEARD: Final = 0.8
 _SOFTEST: Final = 14.0  # Logarithm
+_KEPT: Final = 0.5  # Of what softened words learn: the rest holds for the decided images only
 _TOLERANCE: Final = 1e-5  # Of the gradient's largest entry, for a mean loss
 
 
@@ -206,8 +207,9 @@ class Task:
         inputs, soft = self.inputs[rows], self.offsets[rows] / softer
         if softer > 1:  # good words: one without decisions stays as it is, instead of unlikely
             soft = np.where(np.isin(np.arange(classes), targets), soft, -np.inf)
-        start = start / softer
-        return softer * minimise(inputs, soft, targets, weights, strength, start, free)
+        # Further classes have no words to fall back on: all that they learn counts.
+        back = np.where(np.arange(classes) < self.fixed, max(1.0, _KEPT * softer), softer)[:, None]
+        return back * minimise(inputs, soft, targets, weights, strength, start / back, free)
 
     def cross_validate(
         self, fold: IntArray, strengths: Sequence[float]
