@@ -227,7 +227,7 @@ def test_contradictions_and_what_is_not_finite_are_left_out_and_named():
     rows[7, 2] = np.nan
     classifier = begun().fit(rows, [*labels, "platelet"], [*images, "other.tif"])
     assert classifier.notes[:2] == (
-        "Left out 1 regions whose embeddings are not finite (the first one: number 8); run their "
+        "Left out 1 region whose embeddings are not finite (the first one: number 8); run the "
         "images again.",
         "Left out 2 decisions that contradict one another: the same region is 'platelet' and "
         "'red cell'.",

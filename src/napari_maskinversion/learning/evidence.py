@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..base.wording import counted
 from ..language.labels.vocabulary import NONE_OF_THESE
 from .fitting import interval
 
@@ -60,8 +61,8 @@ def usable(embeddings: FloatArray, names: Sequence[str]) -> tuple[IntArray, tupl
     notes = []
     if not finite.all():
         notes.append(
-            f"Left out {np.count_nonzero(~finite)} regions whose embeddings are not finite "
-            f"(the first one: number {int(np.argmin(finite)) + 1}); run their images again."
+            f"Left out {counted(int((~finite).sum()), 'region')} whose embeddings are not "
+            f"finite (the first one: number {int(np.argmin(finite)) + 1}); run the images again."
         )
     if not clear[finite].all():
         row = int(np.argmin(clear | ~finite))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
+from ..base.wording import counted
 from ..regions.measures import SHAPE, VALUES
 
 FloatArray = npt.NDArray[np.float64]
@@ -78,7 +79,9 @@ def measured(
     kept = [row for row, one in enumerate(regions) if has_all(one, names)]
     features = features_of([regions[row] for row in kept], names) if names else None
     left, what = len(regions) - len(kept), ", ".join(kinds)
-    note = f"Left out {left} regions without {what}; {MEASURE}, and add the results again."
+    note = (
+        f"Left out {counted(left, 'region')} without {what}; {MEASURE}, and add the results again."
+    )
     return names, np.array(kept, np.intp), features, (note,) * (left > 0)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
+from ..base.wording import counted
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.text import embed_vocabulary
@@ -72,8 +73,8 @@ def train(
     if len(others):
         numbers = ", ".join(map(str, sorted(set(others["space"]))))
         note = (
-            f"Left out {len(others)} regions of other models or settings (space {numbers}), whose "
-            "embeddings cannot be compared."
+            f"Left out {counted(len(others), 'region')} of other models or settings (space "
+            f"{numbers}), whose embeddings cannot be compared."
         )
         fitted = replace(fitted, notes=(note, *fitted.notes))
     return fitted

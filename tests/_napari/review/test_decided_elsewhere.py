@@ -92,7 +92,7 @@ def test_a_classifier_learns_from_them_and_says_what_it_left_out(project, librar
     trained = train(lambda: model, results, own, content(0), elsewhere)
     assert trained.classifier.counts == {WORDS[0]: 1, WORDS[1]: 3, "none of these": 3}
     assert trained.classifier.notes[1] == (
-        "Left out 1 decisions about other images whose words are not in the list: 'dust'"
+        "Left out 1 decision about other images with words that are not in the list: 'dust'"
     )
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ...base.errors import MaskInversionError
 from ...base.progress import tick
+from ...base.wording import counted
 from ...batch.decided import archive_file, file_in
 from ...batch.opened import OpenProject
 from ...learning.features import UNKNOWN, HasMeasures, Measured
@@ -53,8 +54,8 @@ class Elsewhere:
             taught |= one
         if self._other:
             self.notes.append(
-                f"Left out {self._other} decisions about regions of other models or settings, "
-                "whose embeddings cannot be compared."
+                f"Left out {counted(self._other, 'decision')} about regions of other models or "
+                "settings, whose embeddings cannot be compared."
             )
         return {place: one for place, one in taught.items() if place not in own}
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
+from ...base.wording import counted
 from ...language.labels.label import Label
 from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ...learning.classifier import Classifier
@@ -109,8 +110,8 @@ def train(
     if strange := Counter(label for _, label, _ in others.values() if label not in known):
         named = ", ".join(repr(label) for label, _ in strange.most_common(_NAMED))
         notes.append(
-            f"Left out {strange.total()} decisions about other images whose words are not in the "
-            f"list: {named}{', ...' * (len(strange) > _NAMED)}"
+            f"Left out {counted(strange.total(), 'decision')} about other images with words that "
+            f"are not in the list: {named}{', ...' * (len(strange) > _NAMED)}"
         )
     kinds = ("shape", "intensity") if measures else ()
     names, kept, features, left_out = measured(kinds, [region for *_, region in examples])
