@@ -43,13 +43,32 @@ running.main()
 """
 
 
-def test_what_a_unit_leaves_running_keeps_it_from_nothing(monkeypatch, capsys):
+@pytest.fixture
+def running(monkeypatch):
+    """The script; its name is that of this package."""
     spec = importlib.util.spec_from_file_location("running", SCRIPT)
-    running = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "running", running)
-    spec.loader.exec_module(running)
-    monkeypatch.setattr(running, "LIMIT", 30.0)
-    unit = running.Unit("leaves one", [sys.executable, "-c", LEAVES_ONE])
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "running", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("option", "longer"), [("--quick", 1), ("--all", 8)])
+def test_all_attacks_have_more_time(running, monkeypatch, tmp_path, option, longer):
+    limits = []
+    monkeypatch.setenv("NAPARI_MASKINVERSION_FUZZ", "1")
+    monkeypatch.setenv("NAPARI_MASKINVERSION_FUZZ_CASES", "1")
+    monkeypatch.setattr(running, "REPORTS", tmp_path)
+    monkeypatch.setattr(running, "checks", lambda: [running.Unit("one", [])])
+    monkeypatch.setattr(running, "units_of", lambda *_: [])
+    monkeypatch.setattr(running, "run", lambda unit, *_: limits.append(unit.limit))
+    monkeypatch.setattr(sys, "argv", ["tests.py", option])
+    running.main()
+    assert limits == [longer * running.LIMIT]
+
+
+def test_what_a_unit_leaves_running_keeps_it_from_nothing(running, capsys):
+    unit = running.Unit("leaves one", [sys.executable, "-c", LEAVES_ONE], limit=30.0)
     assert unit.code  # nothing is right before it was run
     running.run(unit, 0, threading.Lock())
     told = capsys.readouterr().out
