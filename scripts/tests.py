@@ -19,6 +19,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterable
@@ -85,7 +86,8 @@ class Unit:
     tests: int = 0
     failed: int = 0
     seconds: float = 0.0
-    code: int = 0
+    limit: float = LIMIT
+    code: int = 1  # until its process has ended well
     stuck: bool = False  # its process did not end after its tests: see tests/conftest.py
     slowest: list[tuple[float, str]] = field(default_factory=list)
 
@@ -177,13 +179,16 @@ def run(unit: Unit, number: int, lock: threading.Lock) -> None:
             display = ["xvfb-run", "-a", "-n", str(100 + 20 * number)]
             command = [*display, "-s", "-screen 0 1920x1200x24", *command]
     began = time.monotonic()
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        said, _ = process.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        said = stop(process) + f"\nStopped after {LIMIT:.0f} s.\n"
+    # Into a file: what a test has left running would keep a pipe open.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            process.wait(unit.limit)
+        except subprocess.TimeoutExpired:
+            stop(process)
+            output.write(f"\nStopped after {unit.limit:.0f} s.\n")
+        output.seek(0)
+        said = output.read()
     unit.seconds, unit.code = time.monotonic() - began, process.returncode
     unit.stuck = "The tests have ended, but not their process" in said
     if unit.pytest:
@@ -194,21 +199,19 @@ def run(unit: Unit, number: int, lock: threading.Lock) -> None:
         print(f"\n=== {unit.name}: {unit.seconds:.0f} s, exit {unit.code}\n{said}", flush=True)
 
 
-def stop(process: subprocess.Popen[str]) -> str:
-    """End a process and those that it started; return what it said, with where it stood."""
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process and those that it started, where pytest says where it stood."""
     started = psutil.Process(process.pid).children(recursive=True)
-    # pytest answers this signal with the traceback of each thread. What keeps the output open
-    # goes too: else nothing is read to its end.
+    with suppress(subprocess.TimeoutExpired):
+        for one in [*started, process]:
+            # pytest answers it with the traceback of each thread; Windows knows no such signal.
+            with suppress(psutil.NoSuchProcess, ProcessLookupError, ValueError):
+                one.send_signal(signal.SIGABRT)
+        process.wait(10)
     for one in [*started, process]:
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            one.send_signal(signal.SIGABRT)
-    try:
-        return process.communicate(timeout=10)[0]
-    except subprocess.TimeoutExpired:
-        for one in [*started, process]:
-            with suppress(psutil.NoSuchProcess, ProcessLookupError):
-                one.kill()
-    return process.communicate()[0]
+            one.kill()
+    process.wait()
 
 
 def read_report(unit: Unit) -> None:
@@ -239,6 +242,8 @@ def main() -> int:
     marks = [] if chosen.all else ["-m", "not full"]
     kept = json.loads(TIMES.read_text("utf-8"))["units"] if TIMES.exists() else {}
     units = [*checks(), *units_of(touched() if chosen.quick else places(full=chosen.all), marks)]
+    for unit in units:
+        unit.limit *= 8 if chosen.all else 1  # 7,700 attacks take longer than 150
     # Checks come first: without a cache mypy takes a minute.
     units.sort(key=lambda u: (u.pytest, -kept.get(u.name, {}).get("seconds", UNKNOWN)))
     began, lock, waiting = time.monotonic(), threading.Lock(), list(enumerate(units))
@@ -254,8 +259,13 @@ def main() -> int:
     workers = [threading.Thread(target=work) for _ in range(chosen.workers)]
     for worker in workers:
         worker.start()
-    for worker in workers:
-        worker.join()
+    try:
+        while any(worker.is_alive() for worker in workers):
+            time.sleep(0.1)  # a `join` that is interrupted takes its worker for ended
+    except KeyboardInterrupt:  # the units at work have heard it, too
+        with lock:
+            waiting.clear()
+        raise
     return tell(units, time.monotonic() - began, keep=chosen.keep)
 
 

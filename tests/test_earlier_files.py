@@ -7,6 +7,7 @@ finished, and the decisions of reviews. A setting that is gone does nothing, and
 
 import csv
 import io
+import json
 import math
 import shutil
 import warnings
@@ -108,6 +109,25 @@ def test_a_limit_that_is_gone_is_named_only_where_it_was_used():
         assert [str(one.message) for one in warned] == 2 * lines * [
             "It: the setting unsure.odds (3) does nothing any more; unsure.margin takes its place."
         ]
+
+
+@pytest.mark.filterwarnings("ignore:These results. the setting multi_scale")
+def test_a_threshold_that_was_never_used_keeps_nothing_from_opening(tmp_path):
+    """With captions alone, any was taken and kept."""
+    with np.load(EARLIER / "results.npz") as file:
+        arrays = dict(file)
+    record = json.loads(bytes(arrays["record"]))
+    record["info"]["settings"]["threshold"] = 2.0
+    arrays["record"] = np.frombuffer(json.dumps(record).encode(), np.uint8)
+    np.savez(tmp_path / "results.npz", **arrays)
+    with pytest.warns(UserWarning, match=r"threshold \(2.0\) does nothing"):
+        assert open_archive(tmp_path / "results.npz").results.info.settings.threshold is None
+    content = {"format": FORMAT, "version": VERSION, "settings": {"threshold": -3}}
+    (tmp_path / "project.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    project = read_project(tmp_path / "project.yaml")
+    with pytest.warns(UserWarning, match=r"The project: the setting threshold \(-3\)"):
+        settings = project.run_settings(tmp_path)
+    assert settings.threshold is None
 
 
 @pytest.mark.parametrize(("value", "model", "lines"), [("auto", "demo", 1), ("auto", "other", 0)])

@@ -78,6 +78,10 @@ def without_dropped(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
         lines.append(f"multi_scale ({sizes}) {effect}")
     if odds is not None:
         lines.append(f"unsure.odds ({odds}) does nothing any more; unsure.margin takes its place")
+    # Nothing checked it where there were captions alone.
+    if isinstance(least := known.get("threshold"), int | float) and not -1 <= least <= 1:
+        known["threshold"] = None
+        lines.append(f"threshold ({least}) does nothing; a similarity is from -1 to 1")
     for line in lines:
         warnings.warn(f"{where}: the setting {line}.", stacklevel=3)
     return known

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from qtpy.QtCore import QRect
-from qtpy.QtGui import QFontMetrics
-from qtpy.QtWidgets import QStyleOptionViewItem
+from qtpy.QtGui import QFont, QFontMetrics
+from qtpy.QtWidgets import QApplication, QStyleOptionViewItem
 
 from napari_maskinversion._napari.images.images_model import images_filter
 from napari_maskinversion._napari.images.images_widget import ImagesWidget
@@ -114,3 +114,31 @@ def test_a_name_that_is_too_long_shows_its_first_letters_and_its_end(qtbot, row)
     assert end.startswith("…")
     assert names[row].endswith(end[1:])
     assert min(len(start), len(end)) > 2
+
+
+def test_letters_that_are_joined_are_shown_once_in_a_name_of_two_lines(qtbot):
+    part = ImagesWidget()
+    qtbot.addWidget(part)
+    name = "صورةالخليةتحتالمجهررقمطويلةجدا.png"
+    part.model.show_project((name,), frozenset(), "")
+    for width in range(100, 300, 5):
+        option = QStyleOptionViewItem()
+        option.rect, option.widget = QRect(0, 0, width, 40), part.list
+        part.list.itemDelegateForColumn(0).initStyleOption(option, part.model.index(0, 0))
+        start, *end = option.text.split("\N{LINE SEPARATOR}")
+        assert name.startswith(start), width
+        assert "…" in option.text or "".join((start, *end)) == name, width
+
+
+def test_rows_have_room_for_two_lines_of_a_name_also_in_large_letters(qtbot):
+    own = QApplication.font()
+    large = QFont(own)
+    large.setPointSize(24)
+    QApplication.setFont(large)
+    try:
+        part = ImagesWidget()
+        qtbot.addWidget(part)
+    finally:
+        QApplication.setFont(own)
+    part.model.show_project(("a.png",), frozenset(), "")
+    assert part.list.rowHeight(0) >= 2 * QFontMetrics(large).lineSpacing()

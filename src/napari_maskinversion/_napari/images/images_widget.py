@@ -139,8 +139,9 @@ class ImagesWidget(QWidget):
         table.setIconSize(QSize(SIDE, SIDE))
         table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         table.setItemDelegateForColumn(0, _Names(table))
-        table.verticalHeader().setDefaultSectionSize(SIDE + 4)
-        table.setFixedHeight(_ROWS * (SIDE + 4) + table.horizontalHeader().sizeHint().height() + 4)
+        tall = max(SIDE, 2 * table.fontMetrics().lineSpacing()) + 4  # a name may have two lines
+        table.verticalHeader().setDefaultSectionSize(tall)
+        table.setFixedHeight(_ROWS * tall + table.horizontalHeader().sizeHint().height() + 4)
         header = table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
@@ -326,7 +327,8 @@ class _Names(TrueIcons):
         room = style.subElementRect(part, option, option.widget).width() - 2 * (margin + 1)
         metrics, sides = QFontMetrics(option.font), Qt.TextElideMode
         if metrics.horizontalAdvance(option.text) > room > 0:
-            start = metrics.elidedText(option.text, sides.ElideRight, room)[:-1]
+            cut = metrics.elidedText(option.text, sides.ElideRight, room)
+            start = cut.rstrip("\N{ZERO WIDTH JOINER}…")  # both after joined letters
             end = metrics.elidedText(option.text.removeprefix(start), sides.ElideLeft, room)
             option.text = f"{start}\N{LINE SEPARATOR}{end}"
 
