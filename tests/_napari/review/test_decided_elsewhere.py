@@ -111,7 +111,7 @@ def test_doubtful_decisions_about_other_images_are_named_and_can_be_shown(tmp_pa
         "region 1 (white cell, looks like dust)",
         "image-4.png 1 (white cell, looks like dust)",
     }
-    assert (trained.doubtful, trained.image) == ([0], content(0))
+    assert (trained.doubtful, trained.image) == ([RegionKey(1)], content(0))
     (place,) = trained.places
     assert (place.region, place.file) == (1, (str(tmp_path / "image-4.png"), 0))
 
