@@ -123,10 +123,9 @@ def train(
     doubts: list[str] = []
     for row, looks_like in classifier.doubtful([label for _, label, _, _ in examples]):
         _, label, (content, key), _ = examples[row]
-        where = elsewhere.names.get(content, "an earlier image")
+        where = "region" if content == image else elsewhere.names.get(content, "an earlier image")
         if row < here:
             own.append(key)
-            where = "region"
         if (file := elsewhere.files.get(content)) is not None:
             wrong.append(RegionPlace(file[0], key.id, key.position, *file))
         doubts.append(doubt_text(f"{where} {key}", label, looks_like))
