@@ -207,14 +207,15 @@ class Task:
         weights, free = balanced(targets, classes), range(self.fixed, classes)
         inputs, soft = self.inputs[rows], self.offsets[rows] / softer
         # Good words: what is learned says nothing against one without decisions. But the more
-        # decisions there are and none is about it, the less likely it is.
+        # decisions there are and none is about it, the less likely it is: by their square root,
+        # since users decide about some words before others.
         absent = (softer > 1) & ~np.isin(np.arange(classes), targets)
         soft = np.where(absent, -np.inf, soft)
         # Further classes have no words to fall back on: all that they learn counts.
         back = np.where(np.arange(classes) < self.fixed, max(1.0, _KEPT * softer), softer)[:, None]
         learned = back * minimise(inputs, soft, targets, weights, strength, start / back, free)
         absent[list(self.taught)] = False
-        learned[absent, -1] = -np.log1p(len(targets) / len(np.unique(targets)))
+        learned[absent, -1] = -0.5 * np.log1p(len(targets) / len(np.unique(targets)))
         return learned
 
     def cross_validate(
