@@ -93,6 +93,30 @@ def test_a_word_that_is_right_is_still_suggested_while_only_others_are_decided()
     assert right(learned, rows[9:], labels[9:]) > 0.9
 
 
+def test_the_more_decisions_name_other_words_the_less_likely_is_one_that_none_ever_named():
+    rng, texts = np.random.default_rng(0), unit(np.random.default_rng(99).normal(size=(12, 32)))
+    names = [f"word {place}" for place in range(12)]
+    which = rng.integers(0, 4, 500)  # eight of the words are never right
+    rows = unit(texts[which] + 0.5 * rng.normal(size=(500, 32)))
+    labels = [names[one] for one in which]
+
+    def unused(classifier):
+        return np.mean([one not in names[:4] for one in best(classifier, rows[300:])])
+
+    words = Classifier.of_words(names, texts, 10.0)
+    few = words.fit(rows[:8], labels[:8], range(8), validate=False)
+    many = words.fit(rows[:300], labels[:300], range(300), validate=False)
+    assert unused(words) > 0.2
+    assert 0.05 < unused(few) < 0.2
+    assert unused(many) < 0.02
+    # What earlier decisions have taught stays, whatever later ones are about.
+    two = [row for row in range(300) if which[row] < 2]
+    more = many.fit(rows[two], [labels[row] for row in two], two, validate=False)
+    third = [row for row in range(300, 500) if which[row] > 1]
+    true = [labels[row] for row in third]
+    assert right(more, rows[third], true) > right(many, rows[third], true) - 0.1
+
+
 def test_surer_words_that_are_right_are_softened_as_far_and_leave_as_much_to_decisions():
     targets = np.arange(30) % 3
     for scale in (10.0, 40.0):

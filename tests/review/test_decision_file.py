@@ -3,8 +3,10 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -101,6 +103,28 @@ def test_decisions_follow_an_image_that_is_renamed_in_a_folder_that_is_moved_too
         review.accept(key(2), "cat")
     with opened(moved) as review:
         assert labels(review) == {1: "dog", 2: "cat"}
+
+
+def test_files_that_renamed_images_left_are_read_once_while_others_are_decided_about(
+    tmp_path, monkeypatch
+):
+    olds = [tmp_path / f"old-{number}.png" for number in range(3)]
+    for number, old in enumerate(olds):
+        old.touch()
+        with Review(image(seed=number), regions(), info(), file=old) as review:
+            review.accept(key(1), "dog")
+    for old in olds:
+        old.unlink()
+    shutil.rmtree(cache_folder())
+    reads, read = Counter[Path](), Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.update([path]) or read(path))
+    for number in range(10, 14):
+        with Review(image(seed=number), regions(), info(), file=tmp_path / f"{number}.png") as one:
+            one.accept(key(1), "cat")
+    assert [reads[beside(old)] for old in olds] == [1, 1, 1]
+    assert has_decisions(tmp_path / "renamed.png", image(seed=2))
+    beside(olds[2]).unlink()
+    assert not has_decisions(tmp_path / "renamed.png", image(seed=2))
 
 
 def test_a_decision_is_one_line_under_a_header_that_says_how_it_came_to_be(file):
@@ -414,6 +438,7 @@ ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
 DECIDE = """
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from tests.review.decided import image, info, key, regions

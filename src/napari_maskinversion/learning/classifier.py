@@ -168,7 +168,9 @@ class Classifier:
         is_fixed = targets < fixed
         prior = fitting.prior_of(offsets[is_fixed, :fixed], targets[is_fixed])
         begun = begun._divided(prior.sure)
-        task = fitting.Task(begun._inputs(inputs), offsets / prior.sure, targets, fixed, prior)
+        taught = [place for place, name in enumerate(begun.classes) if name in self.counts]
+        calibrated = offsets / prior.sure
+        task = fitting.Task(begun._inputs(inputs), calibrated, targets, fixed, prior, taught)
         held, scores, strength = None, None, prior.strength
         if validate:
             over, fold = fitting.chosen_folds(targets, group)

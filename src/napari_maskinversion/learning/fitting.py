@@ -195,6 +195,7 @@ class Task:
     targets: IntArray
     fixed: int
     prior: Prior
+    taught: Sequence[int] = ()  # Classes that there were decisions about before
 
     def learned(
         self, rows: IntArray, strength: float, start: FloatArray | None = None
@@ -205,11 +206,17 @@ class Task:
         targets, classes, softer = self.targets[rows], self.offsets.shape[1], self.prior.softer
         weights, free = balanced(targets, classes), range(self.fixed, classes)
         inputs, soft = self.inputs[rows], self.offsets[rows] / softer
-        if softer > 1:  # good words: one without decisions stays as it is, instead of unlikely
-            soft = np.where(np.isin(np.arange(classes), targets), soft, -np.inf)
+        # Good words: what is learned says nothing against one without decisions. But the more
+        # decisions there are and none is about it, the less likely it is: by their square root,
+        # since users decide about some words before others.
+        absent = (softer > 1) & ~np.isin(np.arange(classes), targets)
+        soft = np.where(absent, -np.inf, soft)
         # Further classes have no words to fall back on: all that they learn counts.
         back = np.where(np.arange(classes) < self.fixed, max(1.0, _KEPT * softer), softer)[:, None]
-        return back * minimise(inputs, soft, targets, weights, strength, start / back, free)
+        learned = back * minimise(inputs, soft, targets, weights, strength, start / back, free)
+        absent[list(self.taught)] = False
+        learned[absent, -1] = -0.5 * np.log1p(len(targets) / len(np.unique(targets)))
+        return learned
 
     def cross_validate(
         self, fold: IntArray, strengths: Sequence[float]

@@ -254,13 +254,23 @@ def _followed(image: Path | None, identity: ImageIdentity) -> list[Path]:
 @lru_cache(maxsize=8)
 def _left_behind(folder: Path, _: int) -> dict[str, list[Path]]:
     """Return the files in a folder whose image has another name now, by what they are about."""
-    names, files = {one.name for one in folder.iterdir()}, dict[str, list[Path]]()
-    for name in sorted(names):
-        if name.endswith(SUFFIX) and name.removesuffix(SUFFIX) not in names:
-            with suppress(InputError):
-                for run in _read(folder / name).runs:
-                    files.setdefault(run.image.content, []).append(folder / name)
+    names, files = {*os.listdir(folder)}, dict[str, list[Path]]()  # noqa: PTH208 - of strings
+    decided = (name for name in names if name.endswith(SUFFIX))
+    for name in sorted(name for name in decided if name.removesuffix(SUFFIX) not in names):
+        with suppress(FileNotFoundError):  # another program has removed it by now
+            about = (folder / name).stat()
+            for content in _contents(folder / name, about.st_size, about.st_mtime_ns):
+                files.setdefault(content, []).append(folder / name)
     return files
+
+
+@lru_cache(maxsize=100_000)  # each decision about another image changes the folder
+def _contents(path: Path, *_: int) -> frozenset[str]:
+    """Return the hashes of the images that a file is about."""
+    try:
+        return frozenset(run.image.content for run in _read(path).runs)
+    except InputError:
+        return frozenset()
 
 
 def _list_place(path: Path, identity: ImageIdentity) -> None:

@@ -105,13 +105,16 @@ def test_doubtful_decisions_about_other_images_are_named_and_can_be_shown(tmp_pa
             made.columns["accepted_label"][0] = WORDS[1]
         library.add(made, image=write_image(tmp_path, seed))
     own = {0: WORDS[1], 1: "dust", 2: WORDS[1], 3: WORDS[1], 4: None}
-    results = bundle_of(0).results
-    trained = train(lambda: model, results, own, content(0), Elsewhere(None, library))
+    results, plane = bundle_of(0).results, RegionKey(1, (("z", 1),))
+    dust = np.mean([results.embeddings[0], bundle_of(1).results.embeddings[0]], axis=0)
+    known = {(content(0), plane): (dust / np.linalg.norm(dust), WORDS[1])}
+    trained = train(lambda: model, results, own, content(0), Elsewhere(None, library, known))
     assert set(trained.classifier.doubts) == {
         "region 1 (white cell, looks like dust)",
+        "region 1 at z 1 (white cell, looks like dust)",
         "image-4.png 1 (white cell, looks like dust)",
     }
-    assert (trained.doubtful, trained.image) == ([0], content(0))
+    assert (trained.doubtful, trained.image) == ([RegionKey(1)], content(0))
     (place,) = trained.places
     assert (place.region, place.file) == (1, (str(tmp_path / "image-4.png"), 0))
 

@@ -26,7 +26,7 @@ from napari_maskinversion._napari.review.review_keys import KEYS
 from napari_maskinversion._napari.review.review_learning import KnownRegions
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.errors import InUseError, ModelError
-from napari_maskinversion.base.identity import identify_image
+from napari_maskinversion.base.identity import RegionKey, identify_image
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.review import Review
 
@@ -855,9 +855,17 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     assert gallery.model.rows(0, 99).tolist() == [18]
     gallery.hide()
     assert "May be wrong: region 19 (cat, looks like dog)" in review.learned.notes.text()
-    another = replace(learned[0], image="another", doubtful=[3])
+    another = replace(learned[0], image="another", doubtful=[RegionKey(3)])
     review.learned.doubted.emit(another, False)  # of an image that was open before
     assert selected(reviewing) == 19
+    show(qtbot, reviewing, Results(info, results.regions[4:]))  # regions were deleted meanwhile
+    qtbot.waitUntil(lambda: review.state is not None and len(review.state.queue.keys) == 46)
+    review.learned.look.click()
+    assert selected(reviewing) == 19
+    review.learned.wall.click()
+    qtbot.waitUntil(lambda: not gallery.loader.busy)
+    assert gallery.model.rows(0, 99).tolist() == [14]
+    gallery.hide()
 
     review.learned.save_to(tmp_path / "pets")
     file = tmp_path / "pets.safetensors"

@@ -167,13 +167,12 @@ class Gallery(Topic, QWidget):
         self.load()
         self.wall.setFocus(Qt.FocusReason.OtherFocusReason)
 
-    def _answer(self, asked: tuple[Sequence[int], Sequence[RegionPlace]] | None) -> None:
-        """Open the gallery; with rows of the results and other places, to show only these."""
+    def _answer(self, asked: tuple[Sequence[RegionKey], Sequence[RegionPlace]] | None) -> None:
+        """Open the gallery; with regions of the results and other places, only these."""
         self._only = []
         if asked:
-            rows, places = asked
-            regions = () if self._session.results is None else self._session.results.regions
-            self._only = [(shown_file(self._session), regions[row].key) for row in rows]
+            keys, places = asked
+            self._only = [(shown_file(self._session), key) for key in keys]
             self._only += [(one.file, RegionKey(one.region, one.position)) for one in places]
             own = LIBRARY if self._session.project is None else PROJECT
             self.source.setCurrentText(own if places else IMAGE)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
+from ...base.identity import RegionKey
 from ...base.wording import counted
 from ...language.labels.label import Label
 from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
@@ -81,7 +82,7 @@ class Trained:
 
     classifier: Classifier
     image: str  # Its pixels' hash
-    doubtful: list[int]  # Decided rows of the results that look wrong, the worst first
+    doubtful: list[RegionKey]  # Decided regions of the results that look wrong, the worst first
     places: list[RegionPlace]  # All that look wrong in the project or, without one, the library
 
     @property
@@ -117,17 +118,15 @@ def train(
     names, kept, features, left_out = measured(kinds, [region for *_, region in examples])
     examples = [examples[row] for row in kept]
     classifier = _fitted(begun, examples, features=features, names=names)
-    rows = [list(decided)[row] for row in kept if row < len(decided)]
+    here = np.count_nonzero(kept < len(decided))  # they come first
     notes += [*left_out, *classifier.notes]
-    own: list[int] = []
-    wrong: list[RegionPlace] = []
+    own, wrong = list[RegionKey](), list[RegionPlace]()
     doubts: list[str] = []
     for row, looks_like in classifier.doubtful([label for _, label, _, _ in examples]):
         _, label, (content, key), _ = examples[row]
-        where = elsewhere.names.get(content, "an earlier image")
-        if row < len(rows):
-            own.append(rows[row])
-            where = "region"
+        where = "region" if content == image else elsewhere.names.get(content, "an earlier image")
+        if row < here:
+            own.append(key)
         if (file := elsewhere.files.get(content)) is not None:
             wrong.append(RegionPlace(file[0], key.id, key.position, *file))
         doubts.append(doubt_text(f"{where} {key}", label, looks_like))
@@ -168,7 +167,6 @@ def _begun(
 ) -> Classifier:
     """Return what these words begin as: the classifier that ranked them, if one did."""
     from ...language.text import embed_vocabulary
-    from ...learning.classifier import Classifier
     from ...learning.ranking import classifier_of
     from ...results.spaces import Space
 

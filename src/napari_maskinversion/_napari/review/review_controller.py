@@ -296,15 +296,17 @@ class ReviewController(Topic, QObject):
         self.learned.show_trained(trained)
 
     def _look_again(self, trained: Trained, wall: bool) -> None:
-        """Review only doubtful rows, until another order or state is chosen; on the wall, all."""
-        state, rows = self.state, trained.doubtful
-        if state is None or state.review.image.content != trained.image:
-            rows = []  # another image is open by now
+        """Review what is doubtful, until another order or state is chosen; on the wall, all."""
+        state, rows = self.state, dict[Any, int]()  # by region
+        # Another image may be open by now, or other regions of it.
+        if state is not None and state.review.image.content == trained.image:
+            known = {*state.queue.keys}
+            rows = {key: state.queue.row(key) for key in trained.doubtful if key in known}
         if state is not None and rows:
-            state.queue.show(rows=rows)
-            self._go(rows[0])
+            state.queue.show(rows=rows.values())
+            self._go(next(iter(rows.values())))
         if wall:
-            self._session.ask("gallery", (rows, trained.places))
+            self._session.ask("gallery", ([*rows], trained.places))
 
     # -- where the user is --------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class Asked:
     # least confidence. "decide": a `Verdict`, by image ("" for the one shown). "decided": the
     # `Verdict` or `Decided` that was asked for, what came of it, and files by name of the images.
     # "take back": a `Decided`.
-    # "open region": a `RegionPlace`. "gallery": rows of the results and `RegionPlace`s, or None.
+    # "open region": a `RegionPlace`. "gallery": keys of the results and `RegionPlace`s, or None.
     # None otherwise.
     value: Any = None
 
