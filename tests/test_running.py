@@ -18,6 +18,9 @@ import subprocess, sys
 print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid)
 """
 
+# What a shell begins in the background ignores Ctrl-C, and so does what that begins.
+HEARS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
 WAITS = """
 import pathlib, sys, time
 pathlib.Path(sys.argv[1]).touch()
@@ -80,7 +83,7 @@ def test_what_a_unit_leaves_running_keeps_it_from_nothing(running, capsys):
 @pytest.mark.skipif(sys.platform == "win32", reason="has no process groups that hear Ctrl-C")
 def test_ctrl_c_begins_no_other_units(tmp_path):
     process = subprocess.Popen(
-        [sys.executable, "-c", SIX_UNITS, str(SCRIPT), WAITS, str(tmp_path)],
+        [sys.executable, "-c", HEARS + SIX_UNITS, str(SCRIPT), HEARS + WAITS, str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
