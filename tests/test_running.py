@@ -60,7 +60,6 @@ def running(monkeypatch):
 def test_all_attacks_have_more_time(running, monkeypatch, tmp_path, option, longer):
     limits = []
     monkeypatch.setenv("NAPARI_MASKINVERSION_FUZZ", "1")
-    monkeypatch.setenv("NAPARI_MASKINVERSION_FUZZ_CASES", "1")
     monkeypatch.setattr(running, "REPORTS", tmp_path)
     monkeypatch.setattr(running, "checks", lambda: [running.Unit("one", [])])
     monkeypatch.setattr(running, "units_of", lambda *_: [])

@@ -1,9 +1,6 @@
 """A folder with a whole file of every kind, to be damaged."""
 
-import os
-import random
 import shutil
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -29,27 +26,10 @@ LIMIT = 180  # seconds
 
 
 def pytest_collection_modifyitems(config, items):
-    """Let a case that hangs fail under its own name; choose the cases of the day."""
-    mine = [item for item in items if HERE in item.path.parents]
-    for item in mine:
-        if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(LIMIT, func_only=True))
-    if count := int(os.environ.get("NAPARI_MASKINVERSION_FUZZ_CASES", "0")):
-        chosen = of_the_day(mine, count, date.today().toordinal())
-        left_out = [item for item in mine if item not in chosen]
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=left_out)
-
-
-def of_the_day(items, count, seed):
-    """Choose some cases of each test, at least one, others every day."""
-    rng, by_test = random.Random(seed), {}
+    """Let a case that hangs fail under its own name."""
     for item in items:
-        by_test.setdefault(item.nodeid.split("[")[0], []).append(item)
-    chosen = set()
-    for cases in by_test.values():
-        chosen |= set(rng.sample(cases, max(1, round(len(cases) * min(1, count / len(items))))))
-    return chosen
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT, func_only=True))
 
 
 @pytest.fixture(scope="session")

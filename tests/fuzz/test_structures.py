@@ -158,7 +158,6 @@ FORMATS = {
     "model config": JSON,
     "preferences": JSON,
     "figures": JSON,
-    "figures kept": JSON,
     "zarr metadata": JSON,
     "ome-zarr metadata": JSON,
     "bank record": LINES,
@@ -172,7 +171,6 @@ FORMATS = {
     "ndpi": (_of_ndpi, _into_ndpi),
     "caption decoder": (_of_safetensors, _into_safetensors),
     "prior": (_of_safetensors, _into_safetensors),
-    "diffusion config": JSON,
     "model weights": (_of_safetensors, _into_safetensors),
 }
 
