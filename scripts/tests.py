@@ -7,7 +7,7 @@ output comes whole, when it has ended.
 
     python scripts/tests.py            the daily command
     python scripts/tests.py --quick    checks, and the tests of what a change touches
-    python scripts/tests.py --all      also what is marked `full`, and all attacks on files
+    python scripts/tests.py --all      also what is marked `full`, and five rounds of attacks
     python scripts/tests.py --keep     keep where the time went (benchmarks/results/)
 """
 

@@ -20,7 +20,7 @@ from npe2 import PluginManager
 from pytestqt.qtbot import QtBot
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QThreadPool
-from qtpy.QtWidgets import QApplication, QDockWidget
+from qtpy.QtWidgets import QApplication, QDockWidget, QMainWindow
 from skimage.io import imsave
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
@@ -260,6 +260,22 @@ def dock(qapp, viewer):
                 panel.shut_down()
                 panel.deleteLater()
     delete_later()
+
+
+@pytest.fixture
+def close_window(qtbot):
+    """Close a window, which does not tell its panel."""
+
+    def close(panel):
+        window = QMainWindow()
+        window.setCentralWidget(panel)
+        window.show()
+        qtbot.wait(1)  # it finds its window
+        window.deleteLater()
+        QApplication.sendPostedEvents(window, QEvent.Type.DeferredDelete)
+        assert not isalive(panel)
+
+    return close
 
 
 @pytest.fixture

@@ -19,10 +19,7 @@ CALLS = {
     "demo": ("demo", "--out", OUT),
     "rebuild-demo": ("rebuild-demo", OUT, "--budget", "0"),
     # Refused by two options, so by one when the other is attacked: it would train for minutes.
-    "rebuild-demo-captions": (
-        *("rebuild-demo-captions", OUT, "--steps", "0"),
-        *("--sprites", "nowhere"),
-    ),
+    "rebuild-demo-captions": ("rebuild-demo-captions", OUT, "--steps", "0", "--sprites", "gone"),
     "models fetch": ("models", "fetch", "demo"),
     "models check": ("models", "check", "demo"),
     "models calibrate": (

@@ -25,7 +25,7 @@ settings.register_profile(
 LIMIT = 180  # seconds
 
 
-def pytest_collection_modifyitems(config, items):
+def pytest_collection_modifyitems(items):
     """Let a case that hangs fail under its own name."""
     for item in items:
         if HERE in item.path.parents and item.get_closest_marker("timeout") is None:

@@ -171,6 +171,7 @@ FORMATS = {
     "ndpi": (_of_ndpi, _into_ndpi),
     "caption decoder": (_of_safetensors, _into_safetensors),
     "prior": (_of_safetensors, _into_safetensors),
+    "diffusion config": JSON,
     "model weights": (_of_safetensors, _into_safetensors),
 }
 

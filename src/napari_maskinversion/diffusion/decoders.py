@@ -227,9 +227,9 @@ def count_parameters(file: Path) -> int:
 
 
 def _settings(file: Path) -> dict[str, Any]:
-    """Return what a JSON file holds; nothing if there is no such file."""
-    values: dict[str, Any] = read_json(file) if file.is_file() else {}
-    return values
+    """Return the settings that a JSON file holds; none if it holds none, or there is no file."""
+    values = read_json(file) if file.is_file() else None
+    return values if isinstance(values, dict) else {}
 
 
 def _width(decoder: Decoder, path: Path) -> int:

@@ -7,9 +7,8 @@ import weakref
 import numpy as np
 import pandas as pd
 import pytest
-from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, Qt
-from qtpy.QtWidgets import QApplication, QFileDialog, QMainWindow
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.session import session_of
@@ -211,14 +210,10 @@ def test_a_closed_dock_frees_the_models_and_gives_back_its_results(
     assert [layer.name for layer in window.layers if is_ours(layer)] == ["heatmap: photo"]
 
 
-def test_layers_that_change_after_the_window_was_closed_meet_no_dead_widget(qtbot, viewer, dock):
-    panel, window = dock(), QMainWindow()
-    window.setCentralWidget(panel)
-    window.show()
-    qtbot.wait(1)  # it finds its window
-    window.deleteLater()
-    QApplication.sendPostedEvents(window, QEvent.Type.DeferredDelete)
-    assert not isalive(panel)
+def test_layers_that_change_after_the_window_was_closed_meet_no_dead_widget(
+    close_window, viewer, dock
+):
+    close_window(dock())
     viewer.add_labels(np.zeros((4, 5, 5), int))
     viewer.dims.set_point(0, 2)
     viewer.layers.clear()

@@ -16,7 +16,7 @@ from napari.components import ViewerModel
 from napari.layers import Labels, Shapes
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, Qt
-from qtpy.QtWidgets import QApplication, QMainWindow
+from qtpy.QtWidgets import QApplication
 from skimage.io import imsave
 
 from napari_maskinversion._napari.review.decided_layer import DecidedLayer
@@ -261,21 +261,12 @@ def test_decisions_survive_a_panel_that_is_closed_without_warning(
     }
 
 
-def close_window(qtbot, panel):
-    """Close a window, which does not tell its panel."""
-    window = QMainWindow()
-    window.setCentralWidget(panel)
-    window.show()
-    qtbot.wait(1)  # it finds its window
-    window.deleteLater()
-    QApplication.sendPostedEvents(window, QEvent.Type.DeferredDelete)
-    assert not isalive(panel)
-
-
-def test_the_review_of_a_window_that_was_closed_keeps_nobody_out(qtbot, opened, reviewing):
+def test_the_review_of_a_window_that_was_closed_keeps_nobody_out(
+    qtbot, close_window, opened, reviewing
+):
     state = reviewing.review.state  # the viewer may go on without the window
     reviewing.review.act("pick 1")
-    close_window(qtbot, reviewing)
+    close_window(reviewing)
     other = opened(viewer=ViewerModel())
     switch_on(qtbot, other)
     assert other.review.state is not state
