@@ -19,11 +19,11 @@ from napari.components import ViewerModel
 from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion._napari.explore.gallery import Gallery
-from napari_maskinversion._napari.explore.region_sources import RegionTable
 from napari_maskinversion._napari.explore.work_section import Shared
 from napari_maskinversion._napari.layers.results_on_canvas import ResultsOnCanvas
-from napari_maskinversion._napari.session import Session
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.explore.region_sources import RegionTable
+from napari_maskinversion.app.session import Session
+from napari_maskinversion.app.work.model_store import ModelStore
 
 PAGES = 20
 WORDS = ("red cell", "white cell", "platelet", "debris")

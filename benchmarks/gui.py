@@ -128,7 +128,7 @@ def open_panel(size: int, regions: int) -> tuple[Any, Any, dict[str, object]]:
     import napari
 
     from napari_maskinversion._napari.plugin.commands import open_widget
-    from napari_maskinversion._napari.workers.preload import is_warm
+    from napari_maskinversion.app.work.preload import is_warm
 
     viewer = napari.Viewer()
     viewer.window.resize(1400, 900)

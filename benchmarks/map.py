@@ -106,7 +106,7 @@ def _renderer() -> Any:
 
 
 def measure(counts: Sequence[int], tsne: Sequence[int]) -> dict[str, Any]:
-    from napari_maskinversion._napari.workers.preload import preload_torch
+    from napari_maskinversion.app.work.preload import preload_torch
 
     preload_torch()
     from napari_maskinversion.library.embedding_map import embedding_map

@@ -95,8 +95,8 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
     import napari
 
     from napari_maskinversion._napari.plugin.commands import open_widget
-    from napari_maskinversion._napari.run_requests.preparing import prepare
-    from napari_maskinversion._napari.session import ResultRecord
+    from napari_maskinversion.app.requests.preparing import prepare
+    from napari_maskinversion.app.session import ResultRecord
 
     viewer = napari.Viewer()
     viewer.window.resize(*window)
@@ -189,7 +189,7 @@ def presses(viewer: Any, widget: Any, frames: Frames, count: int) -> dict[str, A
 def re_ranking(widget: Any, decided: int, repeat: int = 20) -> dict[str, Any]:
     """Learn from decisions of another image and rank all regions."""
     from napari_maskinversion import load_model
-    from napari_maskinversion._napari.review.learning import learn
+    from napari_maskinversion.app.review.learning import learn
     from napari_maskinversion.base.identity import RegionKey
 
     results, model = widget.review.state.results, load_model("demo")

@@ -41,13 +41,13 @@ SPLIT = ("engine", "_napari")  # their folders are units, so that none is much l
 # windows leave makes others slow.
 TOGETHER = (
     (
-        *("tests/_napari/panel", "tests/_napari/run", "tests/_napari/run_requests"),
+        *("tests/_napari/panel", "tests/_napari/run"),
         *("tests/_napari/model", "tests/_napari/widgets"),
     ),
     (
         *("tests/_napari/review", "tests/_napari/results", "tests/_napari/workers"),
-        *("tests/_napari/vocabulary", "tests/_napari/session"),
-        *("tests/_napari/explore", "tests/_napari/library"),
+        *("tests/_napari/vocabulary", "tests/_napari/explore"),
+        *("tests/_napari/library", "tests/app"),
     ),
     (
         *("tests/_napari/inputs", "tests/_napari/layers", "tests/_napari/plugin"),

@@ -24,10 +24,10 @@ from qtpy.QtWidgets import QApplication, QDockWidget, QMainWindow
 from skimage.io import imsave
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-from napari_maskinversion._napari.session import session
 from napari_maskinversion._napari.workers import notify
-from napari_maskinversion._napari.workers.model_store import ModelStore
-from napari_maskinversion._napari.workers.preload import preload_torch
+from napari_maskinversion.app.session import session
+from napari_maskinversion.app.work.model_store import ModelStore
+from napari_maskinversion.app.work.preload import preload_torch
 from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.language.ranking.ranking import Ranking

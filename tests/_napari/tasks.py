@@ -2,7 +2,7 @@
 
 from unittest.mock import patch
 
-from napari_maskinversion._napari.workers import driver
+from napari_maskinversion.app.work import driver
 
 
 def do(work, stop=lambda value: False):

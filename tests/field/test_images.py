@@ -16,12 +16,12 @@ from napari.components import ViewerModel
 from PIL import Image
 
 from napari_maskinversion import read_image, read_regions
-from napari_maskinversion._napari.layers.coordinates import ViewPoint, plane_of
-from napari_maskinversion._napari.layers.layers import FILE, count_regions
-from napari_maskinversion._napari.layers.pictures import copy_picture
-from napari_maskinversion._napari.layers.tasks import copy_regions
-from napari_maskinversion._napari.run_requests.preparing import prepare
-from napari_maskinversion._napari.session import Session
+from napari_maskinversion.app.layer_input.coordinates import ViewPoint, plane_of
+from napari_maskinversion.app.layer_input.layer_facts import FILE, count_regions
+from napari_maskinversion.app.layer_input.pictures import copy_picture
+from napari_maskinversion.app.layer_input.run_input import copy_regions
+from napari_maskinversion.app.requests.preparing import prepare
+from napari_maskinversion.app.session import Session
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images import decoding
 from napari_maskinversion.images.channels import as_source

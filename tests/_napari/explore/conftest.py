@@ -4,12 +4,12 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_maskinversion._napari.explore.work_section import Shared
-from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint
 from napari_maskinversion._napari.layers.results_on_canvas import ResultsOnCanvas
-from napari_maskinversion._napari.layers.tasks import PlaneFinder
 from napari_maskinversion._napari.plugin.commands import everyday_1
-from napari_maskinversion._napari.session import ResultRecord, Session
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.layer_input.coordinates import Grid, ViewPoint
+from napari_maskinversion.app.layer_input.run_input import PlaneFinder
+from napari_maskinversion.app.session import ResultRecord, Session
+from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline.labelling import label_regions

@@ -9,7 +9,7 @@ from qtpy.QtGui import QMouseEvent
 from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion._napari.explore.map_view import MapView
-from napari_maskinversion._napari.session import RegionPlace
+from napari_maskinversion.app.session import RegionPlace
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results

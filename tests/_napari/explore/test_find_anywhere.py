@@ -7,7 +7,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.explore.hits import make_regions
-from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
+from napari_maskinversion.app.layer_input.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.images.sample_scenes import load_scene

@@ -7,7 +7,7 @@ from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog, QLabel
 
 from napari_maskinversion._napari.plugin.commands import everyday_1
-from napari_maskinversion._napari.workers import driver
+from napari_maskinversion.app.work import driver
 from napari_maskinversion.images.sample_scenes import load_scene
 
 CAPTIONS = [

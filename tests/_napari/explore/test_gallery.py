@@ -9,14 +9,9 @@ from qtpy.QtCore import QItemSelection, Qt
 
 from napari_maskinversion._napari.explore.gallery import Gallery
 from napari_maskinversion._napari.explore.gallery_model import SORTS, WallModel, arranged
-from napari_maskinversion._napari.explore.region_sources import (
-    IMAGE,
-    LIBRARY,
-    PROJECT,
-    RegionTable,
-)
 from napari_maskinversion._napari.images import across
-from napari_maskinversion._napari.session import ProjectState, RegionPlace, outdated
+from napari_maskinversion.app.explore.region_sources import IMAGE, LIBRARY, PROJECT, RegionTable
+from napari_maskinversion.app.session import ProjectState, RegionPlace, outdated
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch.decided import archive_file, decide_steps, file_in

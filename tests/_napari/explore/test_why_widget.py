@@ -12,8 +12,8 @@ from qtpy.QtCore import Qt
 from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
 from napari_maskinversion._napari.explore.work_section import Shared
 from napari_maskinversion._napari.layers.heatmap import LESS_COLOR, MORE_COLOR
-from napari_maskinversion._napari.session import Session
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.session import Session
+from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.pipeline import comparing, progress

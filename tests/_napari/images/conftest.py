@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import skimage.io
 
-from napari_maskinversion._napari.images.images_work import suggest_work
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.project.images_work import suggest_work
+from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.batch.decided import (
     archive_file,
     identities_of,

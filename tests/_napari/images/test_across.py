@@ -10,12 +10,12 @@ import pytest
 from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.images import across
-from napari_maskinversion._napari.images.images_work import About, suggest_work
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
-from napari_maskinversion._napari.session import ManyImages, staleness
-from napari_maskinversion._napari.workers.driver import show
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.project.images_work import About, suggest_work
+from napari_maskinversion.app.session import ManyImages, staleness
+from napari_maskinversion.app.work.driver import show
+from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.batch.decided import (
     Summary,
     archive_file,

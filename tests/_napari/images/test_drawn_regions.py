@@ -12,10 +12,10 @@ import skimage.io
 from qtpy.QtCore import QTimer
 
 from napari_maskinversion._napari.images import ahead
-from napari_maskinversion._napari.images.opening import open_project_image
-from napari_maskinversion._napari.images.project_files import new_project
-from napari_maskinversion._napari.layers.layers import is_ours
-from napari_maskinversion._napari.workers.driver import show
+from napari_maskinversion.app.layer_input.layer_facts import is_ours
+from napari_maskinversion.app.project.opening import open_project_image
+from napari_maskinversion.app.project.project_files import new_project
+from napari_maskinversion.app.work.driver import show
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch import opened
 from napari_maskinversion.batch.image_run import run_task

@@ -6,12 +6,12 @@ import numpy as np
 import tifffile
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.explore import region_sources
-from napari_maskinversion._napari.explore.region_sources import open_region, read_library
 from napari_maskinversion._napari.layers import results_on_canvas
-from napari_maskinversion._napari.layers.layers import FILE
 from napari_maskinversion._napari.library.library_controller import _placed_as_in
-from napari_maskinversion._napari.session import RegionPlace
+from napari_maskinversion.app.explore import region_sources
+from napari_maskinversion.app.explore.region_sources import open_region, read_library
+from napari_maskinversion.app.layer_input.layer_facts import FILE
+from napari_maskinversion.app.session import RegionPlace
 from napari_maskinversion.batch.decided import add_to_library, archive_file
 from napari_maskinversion.batch.opened import OpenProject, edit
 from napari_maskinversion.library.library import Library

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from napari_maskinversion._napari.images import images_controller
-from napari_maskinversion._napari.images.project_disk import ProjectDisk
+from napari_maskinversion.app.project.project_disk import ProjectDisk
 from napari_maskinversion.batch.opened import OpenProject
 
 from .conftest import WAIT, on_disk, open_project, paint

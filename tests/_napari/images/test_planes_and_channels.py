@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from napari_maskinversion._napari.session import staleness
+from napari_maskinversion.app.session import staleness
 from napari_maskinversion.batch.decided import archive_file, summarize
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project

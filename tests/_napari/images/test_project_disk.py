@@ -8,19 +8,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.images.images_work import About, decide_work, suggest_work
-from napari_maskinversion._napari.images.opening import (
-    count_regions,
-    is_computed,
-    open_project_image,
-)
-from napari_maskinversion._napari.images.project_disk import (
-    Edits,
-    ProjectDisk,
-    defaults,
-)
-from napari_maskinversion._napari.session import ManyImages
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.project.images_work import About, decide_work, suggest_work
+from napari_maskinversion.app.project.opening import count_regions, is_computed, open_project_image
+from napari_maskinversion.app.project.project_disk import Edits, ProjectDisk, defaults
+from napari_maskinversion.app.session import ManyImages
+from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch import image_run

@@ -3,11 +3,7 @@
 import pytest
 import yaml
 
-from napari_maskinversion._napari.images.project_files import (
-    is_project,
-    new_project,
-    open_place,
-)
+from napari_maskinversion.app.project.project_files import is_project, new_project, open_place
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch.project import Project
 from tests.scenes import label_image, picture

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from napari_maskinversion._napari.panel.foot import step_of
-from napari_maskinversion._napari.session import (
+from napari_maskinversion.app.session import (
     NextStep,
     ProjectState,
     ResultRecord,
@@ -14,8 +14,7 @@ from napari_maskinversion._napari.session import (
     Session,
     next_step,
 )
-
-from ..session.test_session import ANIMALS, Layer, results_of
+from tests.app.session.test_session import ANIMALS, Layer, results_of
 
 NAMES = ("a.png", "b.png", "c.png")
 

@@ -6,7 +6,7 @@ from napari.components import ViewerModel
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
-from napari_maskinversion._napari.session import Session
+from napari_maskinversion.app.session import Session
 
 LEFT = Qt.MouseButton.LeftButton
 

@@ -16,8 +16,8 @@ from roifile import ImagejRoi, roiwrite
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
 from napari_maskinversion._napari.inputs.regions_file import RegionsFileController
 from napari_maskinversion._napari.plugin.annotation_files import annotations_of_layer
-from napari_maskinversion._napari.run_requests.preparing import prepare
-from napari_maskinversion._napari.session import Scope, Session
+from napari_maskinversion.app.requests.preparing import prepare
+from napari_maskinversion.app.session import Scope, Session
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.images.opening import open_image
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations

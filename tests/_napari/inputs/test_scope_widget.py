@@ -8,10 +8,10 @@ from napari.components import ViewerModel
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
-from napari_maskinversion._napari.run_requests.preparing import parse_ids, prepare, units_of
-from napari_maskinversion._napari.session import Session
+from napari_maskinversion.app.requests.preparing import parse_ids, prepare, units_of
+from napari_maskinversion.app.session import Session
 from napari_maskinversion.base.errors import InputError
-from tests._napari.layers.test_coordinates import run_input
+from tests.app.layer_input.test_coordinates import run_input
 
 SQUARE = np.array([(4, 4), (4, 9), (9, 9), (9, 4)], dtype=float)
 

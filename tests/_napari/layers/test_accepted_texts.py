@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint
-from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.layers.overlays import (
     MOST,
     AcceptedText,
     AcceptedTexts,
     nearest,
 )
-from napari_maskinversion._napari.layers.tasks import PlaneFinder
+from napari_maskinversion.app.layer_input.coordinates import Grid, ViewPoint
+from napari_maskinversion.app.layer_input.layer_facts import is_ours
+from napari_maskinversion.app.layer_input.run_input import PlaneFinder
 from tests._napari.review.reviewing import canvas, press
 
 PLACE = {"scale": (3, 0.5, 0.7), "translate": (5, -2, 8), "rotate": (0, 0, 20)}

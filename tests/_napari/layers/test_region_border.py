@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion._napari.layers.overlays import (
     RegionBorder,
     bands,
     border_of,
 )
+from napari_maskinversion.app.layer_input.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion.base.regions import Region
 
 

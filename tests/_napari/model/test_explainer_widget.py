@@ -4,7 +4,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.model.model_widget import ModelWidget
-from napari_maskinversion._napari.session import Session
+from napari_maskinversion.app.session import Session
 from napari_maskinversion.engine.explain.registry import MAPS
 
 

@@ -9,7 +9,7 @@ import skimage
 from PIL import Image
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.workers.preload import warm_up
+from napari_maskinversion.app.work.preload import warm_up
 from napari_maskinversion.engine.models.registry import get_spec, model_state
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.results.settings import RunSettings

@@ -8,9 +8,9 @@ from qtpy.QtWidgets import QFileDialog
 from napari_maskinversion import list_methods, region_embedder
 from napari_maskinversion._napari.model.method_widget import MethodWidget
 from napari_maskinversion._napari.model.model_widget import ModelWidget
-from napari_maskinversion._napari.run_requests.preparing import usable_settings
-from napari_maskinversion._napari.session import Session
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.requests.preparing import usable_settings
+from napari_maskinversion.app.session import Session
+from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base.errors import ConfigError
 from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import demo_model, picture

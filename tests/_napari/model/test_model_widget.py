@@ -3,8 +3,8 @@
 import pytest
 
 from napari_maskinversion._napari.model.model_widget import ModelWidget
-from napari_maskinversion._napari.session import Session
-from napari_maskinversion._napari.workers.preload import warm_up
+from napari_maskinversion.app.session import Session
+from napari_maskinversion.app.work.preload import warm_up
 from napari_maskinversion.engine.compute import devices
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 

@@ -11,10 +11,10 @@ from safetensors.torch import save_file
 from napari_maskinversion._napari.model.model_widget import ModelWidget
 from napari_maskinversion._napari.model.own_model import OwnModel
 from napari_maskinversion._napari.panel.panel_state import PanelState
-from napari_maskinversion._napari.run_requests.preparing import check_on_disk
-from napari_maskinversion._napari.session import Session
-from napari_maskinversion._napari.workers.model_store import ModelStore
-from napari_maskinversion._napari.workers.preload import warm_up
+from napari_maskinversion.app.requests.preparing import check_on_disk
+from napari_maskinversion.app.session import Session
+from napari_maskinversion.app.work.model_store import ModelStore
+from napari_maskinversion.app.work.preload import warm_up
 from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.results.settings import RunSettings

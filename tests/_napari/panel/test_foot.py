@@ -6,7 +6,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.panel.foot import ACTIONS, Foot, step_of
-from napari_maskinversion._napari.session import Download, RunState, Session
+from napari_maskinversion.app.session import Download, RunState, Session
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
 LEFT = Qt.MouseButton.LeftButton

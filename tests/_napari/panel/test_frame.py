@@ -16,8 +16,8 @@ from qtpy.QtWidgets import (
 )
 
 from napari_maskinversion._napari.results.region_details import Bars
-from napari_maskinversion._napari.review.review_options import BY_WORD
 from napari_maskinversion._napari.widgets.sections import Section
+from napari_maskinversion.app.review.review_options import BY_WORD
 from napari_maskinversion.results.settings import fields_of
 
 from ..review.reviewing import switch_on

@@ -6,7 +6,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.results.results_model import ResultsModel
-from napari_maskinversion._napari.session import Session
+from napari_maskinversion.app.session import Session
 from napari_maskinversion.results.export.catalogue import FORMATS
 
 

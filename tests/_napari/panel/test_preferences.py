@@ -10,8 +10,8 @@ from qtpy.QtCore import QPoint, Qt
 from qtpy.QtWidgets import QLabel, QMessageBox
 
 from napari_maskinversion._napari.panel import panel_state
-from napari_maskinversion._napari.review.review_options import ReviewOptions
-from napari_maskinversion._napari.session import Scope
+from napari_maskinversion.app.review.review_options import ReviewOptions
+from napari_maskinversion.app.session import Scope
 from napari_maskinversion.base import preferences
 from napari_maskinversion.base.cache_folder import make_folder
 from napari_maskinversion.base.preferences import Preferences, load, save

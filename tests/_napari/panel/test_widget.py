@@ -10,8 +10,8 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
-from napari_maskinversion._napari.layers.layers import is_ours
-from napari_maskinversion._napari.session import session_of
+from napari_maskinversion.app.layer_input.layer_facts import is_ours
+from napari_maskinversion.app.session import session_of
 
 
 def row_click(qtbot, widget, row):

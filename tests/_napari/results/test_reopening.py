@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.layers.label_layers import layer_of_regions, why_no_layer
-from napari_maskinversion._napari.layers.tasks import identities
-from napari_maskinversion._napari.run_requests.preparing import prepare
-from napari_maskinversion._napari.session import staleness
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.layer_input.label_layers import layer_of_regions, why_no_layer
+from napari_maskinversion.app.layer_input.run_input import identities
+from napari_maskinversion.app.requests.preparing import prepare
+from napari_maskinversion.app.session import staleness
+from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations.reading import read_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive

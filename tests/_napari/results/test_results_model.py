@@ -9,7 +9,7 @@ from qtpy.QtGui import QColor
 from napari_maskinversion._napari.results.export_controller import write_features
 from napari_maskinversion._napari.results.results_model import ResultsModel
 from napari_maskinversion._napari.results.results_widget import ResultsWidget, sizes
-from napari_maskinversion._napari.session import ResultRecord, Session
+from napari_maskinversion.app.session import ResultRecord, Session
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.results import columns
 from tests.results.export.bundles import make_bundle

@@ -18,7 +18,7 @@ from qtpy.QtWidgets import QDockWidget, QFileDialog, QTableWidget
 from napari_maskinversion._napari.layers.heatmap import DIMMED, OPACITY
 from napari_maskinversion._napari.layers.overlays import CROP_SIDE
 from napari_maskinversion._napari.review.decided_layer import DARK, LIGHT, seen_on
-from napari_maskinversion._napari.session import changed_rows, outdated, session_of
+from napari_maskinversion.app.session import changed_rows, outdated, session_of
 from napari_maskinversion.results.export.catalogue import FORMATS
 
 from .reviewing import canvas, press, switch_on

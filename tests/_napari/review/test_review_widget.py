@@ -20,11 +20,11 @@ from qtpy.QtWidgets import QApplication
 from skimage.io import imsave
 
 from napari_maskinversion._napari.review.decided_layer import DecidedLayer
-from napari_maskinversion._napari.review.learning import learn
 from napari_maskinversion._napari.review.review_keeper import ReviewKeeper
 from napari_maskinversion._napari.review.review_keys import KEYS
 from napari_maskinversion._napari.review.review_learning import KnownRegions
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.review.learning import learn
+from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base.errors import InUseError, ModelError
 from napari_maskinversion.base.identity import RegionKey, identify_image
 from napari_maskinversion.results.results import Results

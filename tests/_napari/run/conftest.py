@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.work.model_store import ModelStore
 from tests.scenes import demo_model, picture
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.session import NextStep, next_step, outdated, staleness
+from napari_maskinversion.app.session import NextStep, next_step, outdated, staleness
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 

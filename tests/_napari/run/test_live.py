@@ -7,7 +7,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.run import live_controller
-from napari_maskinversion._napari.session import staleness
+from napari_maskinversion.app.session import staleness
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from tests.scenes import picture
 

@@ -9,7 +9,7 @@ import pytest
 from qtpy.QtCore import Qt, QThreadPool
 
 from napari_maskinversion._napari.plugin.annotation_files import read_layers
-from napari_maskinversion._napari.run_requests.run_task import RunTask
+from napari_maskinversion.app.requests.run_task import RunTask
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations

@@ -5,10 +5,10 @@ import pytest
 from napari.components import ViewerModel
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion._napari.layers.heatmap import HeatmapLayer
-from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.layers.overlays import RegionBorder
+from napari_maskinversion.app.layer_input.coordinates import Grid, ViewPoint, plane_of
+from napari_maskinversion.app.layer_input.layer_facts import is_ours
 from napari_maskinversion.images.windows import WindowConfig
 
 AFFINE = np.array([[1.2, 0.1, 5], [-0.2, 0.9, -3], [0, 0, 1]])

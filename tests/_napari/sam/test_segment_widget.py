@@ -14,7 +14,6 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
-from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion._napari.sam.prompt_layers import (
     box_marks,
     new_points,
@@ -22,7 +21,8 @@ from napari_maskinversion._napari.sam.prompt_layers import (
     set_kind,
 )
 from napari_maskinversion._napari.sam.segment_controller import SegmentController
-from napari_maskinversion._napari.session import Session
+from napari_maskinversion.app.layer_input.coordinates import Grid, ViewPoint, plane_of
+from napari_maskinversion.app.session import Session
 from napari_maskinversion.base.progress import telling
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.regions.annotations.label_maps import draw_labels

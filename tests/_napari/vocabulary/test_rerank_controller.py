@@ -2,8 +2,8 @@
 
 import pytest
 
-from napari_maskinversion._napari.session import staleness
-from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.app.session import staleness
+from napari_maskinversion.app.work.model_store import ModelStore
 from tests.scenes import demo_model
 
 

@@ -8,9 +8,9 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QColorDialog, QDialogButtonBox, QFileDialog, QLineEdit, QMessageBox
 
-from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.vocabulary import vocabulary_widget
 from napari_maskinversion._napari.vocabulary.vocabulary_widget import VocabularyWidget
+from napari_maskinversion.app.session import Session
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.language.labels.files import read_label_file
 from napari_maskinversion.language.labels.label import TEMPLATES

@@ -8,9 +8,9 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QSlider
 
 from napari_maskinversion._napari.model import model_widget
 from napari_maskinversion._napari.model.model_widget import ModelWidget
-from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.widgets.form import SettingsForm
 from napari_maskinversion._napari.widgets.sections import form
+from napari_maskinversion.app.session import Session
 from napari_maskinversion.results.settings import RunSettings, fields_of
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.workers.model_store import ModelStore, give_back_memory
 from napari_maskinversion._napari.workers.worker import Worker, when_idle
+from napari_maskinversion.app.work.model_store import ModelStore, give_back_memory
 from napari_maskinversion.engine.compute import devices
 
 LEFT = Qt.MouseButton.LeftButton

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from napari_maskinversion._napari.workers.preload import without_collections
+from napari_maskinversion.app.work.preload import without_collections
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QObject, QThreadPool, QTimer
 from superqt.utils import WorkerBase
 
-from napari_maskinversion._napari.workers import driver
-from napari_maskinversion._napari.workers.driver import Partial, Update, show, stop_requested
 from napari_maskinversion._napari.workers.worker import Worker
+from napari_maskinversion.app.work import driver
+from napari_maskinversion.app.work.driver import Partial, Update, show, stop_requested
 from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.base.progress import tick
 from napari_maskinversion.engine.compute.compute_lock import end_threads

@@ -12,6 +12,10 @@ from typing import Any, Final
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
+from ...app.requests.preparing import check_on_disk
+from ...app.work.driver import Update, check_stopped, show
+from ...app.work.model_store import ModelStore
+from ...app.work.preload import preload_torch
 from ...base import progress_words as words
 from ...base.errors import Cancelled, InputError
 from ...base.progress import CAPTIONS, Tick, telling
@@ -23,14 +27,10 @@ from ...pipeline.captions import add_captions
 from ...pipeline.estimate import in_words
 from ...results.region_result import RegionResult
 from ...results.results import Results
-from ..run_requests.preparing import check_on_disk
 from ..widgets.controls import number_box
 from ..widgets.dialogs import ask_file, ask_folder
 from ..widgets.sections import Note, Section, button, combo_box, form, line, stack, text_field
-from ..workers.driver import Update, check_stopped, show
-from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
-from ..workers.preload import preload_torch
 from .generate import GenerateSection
 from .work_section import ProgressSection, Shared
 

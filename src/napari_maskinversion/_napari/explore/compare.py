@@ -12,6 +12,8 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QPixmap
 from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QStackedWidget, QWidget
 
+from ...app.requests.preparing import usable_settings
+from ...app.work.driver import Update
 from ...base.errors import MaskInversionError
 from ...base.progress import telling
 from ...engine.methods.registry import Method, list_methods
@@ -19,11 +21,9 @@ from ...engine.models.registry import list_models, model_state
 from ...images.windows import MODES
 from ...results.region_result import RegionResult
 from ...results.settings import RunSettings, Setting, fields_of
-from ..run_requests.preparing import usable_settings
 from ..widgets.controls import pixmap_of
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, button, combo_box, form, line, refill, stack
-from ..workers.driver import Update
 from .work_section import RegionSection, Shared
 
 if TYPE_CHECKING:

@@ -11,16 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import Qt
 
-from ...language.labels.label import colors_of
-from ...library.embedding_map import EmbeddingMap, Way, embedding_map
-from ...results.results import Results
-from ...review.together import Decided
-from ..session import same_regions
-from ..widgets.sections import Note, button, combo_box, form, line, refill, stack
-from ..workers.driver import Update, show
-from ..workers.notify import refusing
-from ..workers.preload import preload_torch
-from .region_sources import (
+from ...app.explore.region_sources import (
     IMAGE,
     LIBRARY,
     PROJECT,
@@ -31,6 +22,15 @@ from .region_sources import (
     open_region,
     words_of,
 )
+from ...app.session import same_regions
+from ...app.work.driver import Update, show
+from ...app.work.preload import preload_torch
+from ...language.labels.label import colors_of
+from ...library.embedding_map import EmbeddingMap, Way, embedding_map
+from ...results.results import Results
+from ...review.together import Decided
+from ..widgets.sections import Note, button, combo_box, form, line, refill, stack
+from ..workers.notify import refusing
 from .work_section import ProgressSection, Shared
 
 if TYPE_CHECKING:

@@ -10,20 +10,7 @@ from typing import Any, Final
 from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView
 
-from ...base.errors import InputError
-from ...base.wording import counted
-from ...language.ranking.query import check_query
-from ...language.ranking.ranking import EXPRESSION_ALPHA
-from ...results.settings import fields_of
-from ...review.decisions import STATUSES
-from ..run_requests.preparing import find_request
-from ..widgets.form import SettingsForm
-from ..widgets.sections import Note, button, check_box, combo_box, form, line, stack, text_field
-from ..widgets.tables import RowsModel, table_view
-from ..workers.model_store import Kept
-from ..workers.notify import refusing
-from .hits import FarHitsList, HitsRow
-from .searches import (
+from ...app.explore.searches import (
     Example,
     FarHits,
     Finding,
@@ -35,6 +22,19 @@ from .searches import (
     in_project,
     search_of,
 )
+from ...app.requests.preparing import find_request
+from ...app.work.model_store import Kept
+from ...base.errors import InputError
+from ...base.wording import counted
+from ...language.ranking.query import check_query
+from ...language.ranking.ranking import EXPRESSION_ALPHA
+from ...results.settings import fields_of
+from ...review.decisions import STATUSES
+from ..widgets.form import SettingsForm
+from ..widgets.sections import Note, button, check_box, combo_box, form, line, stack, text_field
+from ..widgets.tables import RowsModel, table_view
+from ..workers.notify import refusing
+from .hits import FarHitsList, HitsRow
 from .work_section import ProgressSection, Shared
 
 _ROWS_SHOWN: Final = 6

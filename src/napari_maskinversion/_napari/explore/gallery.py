@@ -11,29 +11,7 @@ import numpy as np
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLineEdit, QWidget
 
-from ...base.errors import InputError
-from ...base.identity import RegionKey
-from ...base.wording import counted
-from ...library.library import Library
-from ...review.decisions import Status, Step
-from ...review.together import Decided, ImageStep, Outline, Verdict
-from ..session import RegionPlace, Topic
-from ..widgets.keys import REVIEW, named
-from ..widgets.sections import (
-    HAS_OWN_KEYS,
-    Note,
-    Section,
-    button,
-    combo_box,
-    debouncer,
-    line,
-    stack,
-)
-from ..workers.driver import Update, show
-from ..workers.notify import refuse
-from ..workers.worker import Worker
-from .gallery_model import IN_REVIEW, SHOWN, SORTS, WallModel, WallView, read_pictures
-from .region_sources import (
+from ...app.explore.region_sources import (
     IMAGE,
     LIBRARY,
     PROJECT,
@@ -45,6 +23,28 @@ from .region_sources import (
     shown_file,
     words_of,
 )
+from ...app.session import RegionPlace, Topic
+from ...app.work.driver import Update, show
+from ...base.errors import InputError
+from ...base.identity import RegionKey
+from ...base.wording import counted
+from ...library.library import Library
+from ...review.decisions import Status, Step
+from ...review.together import Decided, ImageStep, Outline, Verdict
+from ..widgets.keys import REVIEW, named
+from ..widgets.sections import (
+    HAS_OWN_KEYS,
+    Note,
+    Section,
+    button,
+    combo_box,
+    debouncer,
+    line,
+    stack,
+)
+from ..workers.notify import refuse
+from ..workers.worker import Worker
+from .gallery_model import IN_REVIEW, SHOWN, SORTS, WallModel, WallView, read_pictures
 from .work_section import Shared
 
 _TIP: Final = "Regions as a wall of crops, decided together"

@@ -23,12 +23,12 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QColor, QPainter, QPen, QPixmap
 from qtpy.QtWidgets import QAbstractItemView, QApplication, QListView, QStyle, QStyledItemDelegate
 
+from ...app.explore.region_sources import RegionTable, no_regions, words_of
+from ...app.work.driver import show
 from ...base.wording import counted
 from ...library.thumbnails import SIDE, Pixels
 from ..widgets.controls import pixmap_of
 from ..widgets.keys import PANEL, REVIEW, WALL, pressed
-from ..workers.driver import show
-from .region_sources import RegionTable, no_regions, words_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from qtpy.QtCore import Qt
 
+from ...app.work.driver import Update, show
+from ...app.work.preload import preload_torch
 from ...base import progress_words as words
 from ...base.errors import MaskInversionError
 from ...language.generation.registry import DECODERS, DecoderSpec
@@ -18,8 +20,6 @@ from ...results.settings import fields_of
 from ..widgets.dialogs import ask_file
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, Section, button, combo_box, form, line, stack
-from ..workers.driver import Update, show
-from ..workers.preload import preload_torch
 from .work_section import ProgressSection, Shared
 
 _NO_RESULTS: Final = (

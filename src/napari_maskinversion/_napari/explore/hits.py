@@ -14,23 +14,23 @@ from qtpy.QtGui import QIcon
 from qtpy.QtWidgets import QListWidget, QListWidgetItem, QWidget
 from superqt import QLabeledDoubleSlider
 
+from ...app.explore.region_sources import open_region
+from ...app.explore.searches import FarHit, Finding
+from ...app.layer_input.coordinates import Plane
+from ...app.layer_input.label_layers import layer_of_regions, with_index, with_labels
+from ...app.layer_input.layer_facts import is_shapes
+from ...app.session import Session
 from ...base.errors import InputError
 from ...base.regions import Region
 from ...base.wording import counted
 from ...language.ranking.query import label_of
 from ...library.searching import short_names
-from ..layers.coordinates import Plane
-from ..layers.label_layers import layer_of_regions, with_index, with_labels
-from ..layers.layers import is_shapes
 from ..layers.overlays import COLOR, THINNER, RegionBorder
 from ..layers.placing import REGIONS_OPACITY, box_transform, same_transform, selection_kept
-from ..session import Session
 from ..widgets.controls import pixmap_of
 from ..widgets.sections import button, form, pause, stack
 from ..widgets.tables import TrueIcons
 from ..workers.notify import refusing
-from .region_sources import open_region
-from .searches import FarHit, Finding
 from .work_section import Shared
 
 _SIDE: Final = 48  # pixels of a picture

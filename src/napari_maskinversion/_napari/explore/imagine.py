@@ -12,6 +12,12 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
+from ...app.layer_input.run_input import RunInput
+from ...app.requests.run_source import RunSource, look_again
+from ...app.session import ResultRecord, same_run
+from ...app.work.driver import Update, hear, show
+from ...app.work.model_store import Kept, ModelStore
+from ...app.work.preload import start_torch
 from ...base import progress_words as words
 from ...base.errors import InputError, MaskInversionError, NotEnoughMemoryError
 from ...base.progress import listening
@@ -23,9 +29,6 @@ from ...pipeline.imagining import ImagineRequest, draw, load_decoder, plan, reco
 from ...results.region_result import RegionResult
 from ...results.run_info import RunInfo
 from ...results.settings import fields_of
-from ..layers.tasks import RunInput
-from ..run_requests.run_source import RunSource, look_again
-from ..session import ResultRecord, same_run
 from ..widgets.controls import pixmap_of
 from ..widgets.dialogs import ask_folder
 from ..widgets.form import SettingsForm
@@ -40,10 +43,7 @@ from ..widgets.sections import (
     stack,
     text_field,
 )
-from ..workers.driver import Update, hear, show
-from ..workers.model_store import Kept, ModelStore
 from ..workers.notify import inform, refusing
-from ..workers.preload import start_torch
 from ..workers.worker import Worker
 from .work_section import ProgressSection, Shared
 

@@ -11,11 +11,11 @@ from qtpy.QtCore import QSignalBlocker, QStringListModel, Qt
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QLabel, QSlider
 
+from ...app.requests.run_source import RunSource, look_again
 from ...base.errors import MaskInversionError
 from ...results.region_result import RegionResult
 from ...results.run_info import RunInfo
 from ..layers.heatmap import LESS_COLOR, MORE_COLOR
-from ..run_requests.run_source import RunSource, look_again
 from ..widgets.curve import LossCurve
 from ..widgets.sections import Note, check_box, combo_box, form, line, stack
 from .work_section import RegionSection, Shared

@@ -8,18 +8,18 @@ from typing import Any
 
 from qtpy.QtWidgets import QWidget
 
+from ...app.requests.run_source import RunSource
+from ...app.session import ResultRecord, Session, Topic, same_regions, same_run
+from ...app.work.driver import Work
+from ...app.work.model_store import ModelStore
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ...results.region_result import RegionResult
 from ...results.results import Results
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..run_requests.run_source import RunSource
-from ..session import ResultRecord, Session, Topic, same_regions, same_run
 from ..widgets.progress import ProgressRow
 from ..widgets.sections import Note, Section
 from ..workers import notify
-from ..workers.driver import Work
-from ..workers.model_store import ModelStore
 from ..workers.worker import Mode, Worker
 
 

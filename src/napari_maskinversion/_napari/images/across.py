@@ -11,19 +11,19 @@ from typing import Any
 
 from qtpy.QtCore import QObject
 
+from ...app.project.images_work import About, Suggested, decide_work, export_work, suggest_work
+from ...app.session import ManyImages, Session, staleness
+from ...app.work.driver import show
+from ...app.work.model_store import ModelStore
 from ...base.wording import counted
 from ...batch.decided import accept_steps, decide_steps, file_in, take_back_steps
 from ...batch.exporting import FILES
 from ...batch.opened import OpenProject
 from ...review.decisions import Step
 from ...review.together import Decided, Verdict
-from ..session import ManyImages, Session, staleness
 from ..widgets.dialogs import ask_folder, ask_where, may_replace
-from ..workers.driver import show
-from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
-from .images_work import About, Suggested, decide_work, export_work, suggest_work
 
 
 class AcrossImages(QObject):

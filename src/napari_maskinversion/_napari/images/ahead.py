@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QObject, Signal
 
+from ...app.project.images_work import load_model, open_work
+from ...app.session import Session
+from ...app.work.model_store import ModelStore
 from ...batch.opened import OpenProject
-from ..session import Session
-from ..workers.model_store import ModelStore
 from ..workers.worker import Worker
-from .images_work import load_model, open_work
 from .keeper import Keeper
 
 if TYPE_CHECKING:
-    from .opening import OpenedImage
+    from ...app.project.opening import OpenedImage
 
 
 class Ahead(QObject):

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject
 
+from ...app.project.images_work import open_work
+from ...app.project.project_disk import Edits, ProjectDisk, Written, defaults
+from ...app.project.project_files import OpenedPlace, new_project, open_place
+from ...app.session import ProjectState, RegionPlace, Session, Topic
+from ...app.work.model_store import ModelStore
 from ...batch.decided import Summary, file_in, words_of
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import Project
 from ...library.library import Library
-from ..session import ProjectState, RegionPlace, Session, Topic
-from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 from .across import AcrossImages
 from .ahead import Ahead
 from .images_widget import ImagesWidget
-from .images_work import open_work
 from .keeper import Keeper
-from .project_disk import Edits, ProjectDisk, Written, defaults
-from .project_files import OpenedPlace, new_project, open_place
 from .shown_image import Elsewhere, ShownImage, show_image
 
 if TYPE_CHECKING:
-    from .opening import OpenedImage
+    from ...app.project.opening import OpenedImage
 
 
 class ImagesController(Topic, QObject):

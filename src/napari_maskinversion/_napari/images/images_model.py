@@ -11,10 +11,10 @@ from typing import Any, Final
 from qtpy.QtCore import QModelIndex, QSize, Qt
 from qtpy.QtGui import QColor, QFont, QIcon, QPixmap
 
+from ...app.project.images_work import SIDE
 from ...batch.decided import ROUNDING, Summary
 from ..widgets.controls import pixmap_of
 from ..widgets.tables import RowsModel
-from .images_work import SIDE
 
 COLUMNS: Final = ("Image", "Regions", "Decided", "Flags")
 _TIPS: Final = (

@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from ...app.project.images_work import SIDE, About, list_work
 from ...batch.exporting import TITLES
 from ...batch.opened import OpenProject
 from ...batch.project import FILE as PROJECT_FILE
@@ -38,7 +39,6 @@ from .images_model import (
     ImagesModel,
     images_filter,
 )
-from .images_work import SIDE, About, list_work
 
 NOTHING: Final = (
     "Work through a folder of images, one after the other. Open one here, or drop it on this panel."

@@ -12,14 +12,14 @@ from weakref import ref
 from qtpy.QtCore import QObject, QTimer, Signal
 from superqt.utils import QSignalThrottler
 
+from ...app.layer_input.layer_facts import EDITS, MOVES, is_regions
+from ...app.project.project_disk import ProjectDisk, Written
+from ...app.session import SWITCH, ResultRecord, RunState, Session, Topic
 from ...base.errors import MaskInversionError
 from ...batch.opened import Place
-from ..layers.layers import EDITS, MOVES, is_regions
-from ..session import SWITCH, ResultRecord, RunState, Session, Topic
 from ..widgets.layer_list import LayerEvents, layer_of
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
-from .project_disk import ProjectDisk, Written
 from .shown_image import ShownImage
 
 _WAIT: Final = 800  # milliseconds after a stroke, a step or another word until it is kept

@@ -13,11 +13,8 @@ import numpy as np
 from napari.layers import Image, Labels
 from qtpy.QtCore import QObject
 
-from ...base.errors import InputError
-from ...base.identity import identify_image, plane_text
-from ...images.opening import open_image
-from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
-from ..layers.layers import (
+from ...app.layer_input.coordinates import Grid, ViewPoint, plane_of, slice_of
+from ...app.layer_input.layer_facts import (
     FILE,
     IDENTITY,
     ONLY_FIRST,
@@ -27,21 +24,24 @@ from ..layers.layers import (
     is_shapes,
     place_of_file,
 )
+from ...app.layer_input.pictures import Channels, copy_picture
+from ...app.layer_input.run_input import PlaneFinder, RunInput, ShapesCopy, copy_regions
+from ...app.project.project_disk import SavedRegions
+from ...app.requests.preparing import image_layers
+from ...app.requests.stored_results import stored_record
+from ...app.session import RegionPlace, Scope, Session
+from ...base.errors import InputError
+from ...base.identity import identify_image, plane_text
+from ...images.opening import open_image
 from ..layers.overlays import RegionBorder
-from ..layers.pictures import Channels, copy_picture
 from ..layers.placing import REGIONS_OPACITY, place_of, remove_layers
 from ..layers.results_on_canvas import bring_into_view
-from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
-from ..run_requests.preparing import image_layers
-from ..run_requests.stored_results import stored_record
-from ..session import RegionPlace, Scope, Session
 from ..workers.notify import refuse
 from ..workers.worker import Worker
-from .project_disk import SavedRegions
 
 if TYPE_CHECKING:
+    from ...app.project.opening import ImageLayer, OpenedImage
     from ...base.identity import ImageIdentity
-    from .opening import ImageLayer, OpenedImage
 
 Box = tuple[int, int, int, int]
 
@@ -330,7 +330,7 @@ def _find(
 
     Returns its place and box, and layers and identity of the image if they are to be ``read``.
     """
-    from .opening import image_layers_of
+    from ...app.project.opening import image_layers_of
 
     path, series = place.file
     rows = library.rows(image=escape(path))

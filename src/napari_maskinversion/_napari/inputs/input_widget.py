@@ -11,14 +11,22 @@ from typing import Any, Final
 import numpy as np
 from qtpy.QtWidgets import QLabel, QMenu, QWidget
 
+from ...app.layer_input.coordinates import Grid, ViewPoint, plane_of
+from ...app.layer_input.label_layers import label_type
+from ...app.layer_input.layer_facts import (
+    EDITS,
+    MOVES,
+    count_regions,
+    is_image,
+    is_regions,
+    is_shapes,
+    levels_of,
+)
+from ...app.session import Session, Topic
 from ...base.errors import InputError
 from ...base.identity import Position, place_text
 from ...base.wording import counted
-from ..layers.coordinates import Grid, ViewPoint, plane_of
-from ..layers.label_layers import label_type
-from ..layers.layers import EDITS, MOVES, count_regions, is_image, is_regions, is_shapes, levels_of
 from ..layers.placing import REGIONS_OPACITY, place_of
-from ..session import Session, Topic
 from ..widgets.layer_list import LayerEvents, LayerListWatch, layer_of
 from ..widgets.sections import LayerCombo, Note, button, debouncer, form, line, stack
 from .scope_widget import ScopeWidget

@@ -12,6 +12,10 @@ import numpy as np
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QInputDialog
 
+from ...app.layer_input.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
+from ...app.layer_input.label_layers import COVERED, layer_of
+from ...app.layer_input.layer_facts import file_of, path_of
+from ...app.session import Session, Topic
 from ...base.errors import InputError, ManyImagesError
 from ...base.identity import Position
 from ...base.wording import counted
@@ -19,11 +23,7 @@ from ...images.opening import georeference_of
 from ...regions.annotations.annotation import Annotation, Annotations, on_axes
 from ...regions.annotations.label_maps import read_names
 from ...regions.annotations.reading import FORMATS, SUFFIXES, is_annotations, read_annotations
-from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
-from ..layers.label_layers import COVERED, layer_of
-from ..layers.layers import file_of, path_of
 from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
-from ..session import Session, Topic
 from ..widgets.dialogs import ask_file, file_filter
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker

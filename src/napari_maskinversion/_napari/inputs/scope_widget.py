@@ -9,12 +9,12 @@ from typing import Any, Final
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QWidget
 
+from ...app.layer_input.layer_facts import is_shapes
+from ...app.layer_input.pictures import Channels
+from ...app.layer_input.run_input import Planes
+from ...app.session import Scope, Session
 from ...images.windows import MODES
 from ...results.settings import RunSettings, fields_of
-from ..layers.layers import is_shapes
-from ..layers.pictures import Channels
-from ..layers.tasks import Planes
-from ..session import Scope, Session
 from ..widgets.controls import number_box
 from ..widgets.form import SettingsForm
 from ..widgets.sections import check_box, combo_box, form, stack, text_field

@@ -1,1 +1,1 @@
-"""napari layers: coordinates, rasterising, heatmap, outlines and label colours."""
+"""napari layers of ours: heatmaps, outlines and label colours."""

@@ -11,12 +11,12 @@ from napari.utils.colormaps import Colormap, ensure_colormap
 from napari.utils.colormaps.standardize_color import transform_color
 from scipy.ndimage import map_coordinates
 
+from ...app.layer_input.coordinates import Plane
+from ...app.layer_input.layer_facts import OURS
 from ...base.preferences import load
 from ...base.regions import Region
 from ...images.windows import FloatBox
 from ...regions.annotations.annotation import binary_mask
-from .coordinates import Plane
-from .layers import OURS
 from .placing import LayerHolder, box_transform, selection_kept
 
 OPACITY: Final = 0.7

@@ -11,17 +11,17 @@ import numpy.typing as npt
 from napari.layers import Image, Points
 from napari.utils.colormaps.standardize_color import transform_color
 
+from ...app.layer_input.coordinates import Grid, Plane, ViewPoint, slice_of
+from ...app.layer_input.layer_facts import OURS, is_ours
+from ...app.layer_input.pictures import copy_layer
+from ...app.layer_input.run_input import PlaneFinder
 from ...base.errors import InputError
 from ...base.regions import Region
 from ...images.windows import FloatBox
 from ...library.thumbnails import Pixels, cut_out, outlined
 from ...regions.annotations.annotation import binary_mask
 from ...results.region_result import RegionResult
-from .coordinates import Grid, Plane, ViewPoint, slice_of
-from .layers import OURS, is_ours
-from .pictures import copy_layer
 from .placing import LayerHolder, plane_transform
-from .tasks import PlaneFinder
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -11,9 +11,9 @@ import numpy as np
 from napari.layers import Image, Labels, Layer
 from napari.utils.transforms import Affine
 
+from ...app.layer_input.coordinates import Plane
+from ...app.layer_input.layer_facts import OURS
 from ...images.windows import FloatBox
-from .coordinates import Plane
-from .layers import OURS
 
 # Of layers of regions that we make: the heatmap lies below them, so that one can paint.
 REGIONS_OPACITY: Final = 0.35

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...app.layer_input.coordinates import Grid, Plane, ViewPoint, slice_of
+from ...app.layer_input.run_input import PlaneFinder
+from ...app.work.driver import Forming
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.regions import Region
@@ -15,9 +18,7 @@ from ...images.windows import FloatBox
 from ...library.thumbnails import Pixels
 from ...results.export.bundle import CompressedRegion
 from ...results.region_result import RegionResult
-from ..workers.driver import Forming
 from ..workers.notify import inform
-from .coordinates import Grid, Plane, ViewPoint, slice_of
 from .heatmap import HeatmapLayer
 from .overlays import (
     COLOR,
@@ -29,7 +30,6 @@ from .overlays import (
     is_covered,
     nearest,
 )
-from .tasks import PlaneFinder
 
 Mask = Region | CompressedRegion
 Masks = Mapping[int, Mask]

@@ -12,6 +12,12 @@ from typing import Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QMenu, QWidget
 
+from ...app.layer_input.layer_facts import IDENTITY, file_of, levels_of
+from ...app.layer_input.pictures import copy_picture
+from ...app.requests.preparing import background_of, image_layers
+from ...app.session import ResultRecord, Session, Topic, outdated
+from ...app.work.driver import Update, show
+from ...app.work.model_store import ModelStore
 from ...base.cache_folder import cache_folder, make_folder
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import Position, identify_image
@@ -23,15 +29,9 @@ from ...images.opening import open_image
 from ...images.sample_scenes import load_scene, scene_names
 from ...library.library import Library
 from ...results.export.bundle import Bundle, compress_masks
-from ..layers.layers import IDENTITY, file_of, levels_of
-from ..layers.pictures import copy_picture
-from ..run_requests.preparing import background_of, image_layers
-from ..session import ResultRecord, Session, Topic, outdated
 from ..widgets.dialogs import ask_folder
 from ..widgets.progress import ProgressRow
 from ..widgets.sections import MARGINS, button, debouncer, line, stack
-from ..workers.driver import Update, show
-from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 

@@ -8,18 +8,18 @@ from typing import Any, Final
 
 from qtpy.QtCore import QObject
 
+from ...app.layer_input.coordinates import ViewPoint, plane_of
+from ...app.layer_input.pictures import Picture, copy_picture
+from ...app.requests.preparing import background_of, image_layers
+from ...app.session import Session, Snapshot, Topic
+from ...app.work.model_store import ModelStore
+from ...app.work.preload import is_warm
 from ...base.errors import MaskInversionError
 from ...engine.models.specs import DEMO
 from ...images.opening import georeference_of
 from ...images.plane_source import brightness_note
-from ..layers.coordinates import ViewPoint, plane_of
-from ..layers.pictures import Picture, copy_picture
-from ..run_requests.preparing import background_of, image_layers
-from ..session import Session, Snapshot, Topic
 from ..widgets.layer_list import LayerEvents, layer_of
 from ..widgets.sections import debouncer
-from ..workers.model_store import ModelStore
-from ..workers.preload import is_warm
 from ..workers.worker import Worker
 
 _QUIET: Final = 300  # milliseconds without a change

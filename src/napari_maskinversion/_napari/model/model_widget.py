@@ -9,6 +9,8 @@ from typing import Final, get_args
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import QComboBox, QWidget
 
+from ...app.requests.preparing import check_on_disk
+from ...app.session import Session, Topic
 from ...base.errors import ModelError
 from ...base.preferences import Device
 from ...engine.compute.lazy_torch import torch_if_loaded
@@ -16,8 +18,6 @@ from ...engine.models.registry import list_models, model_state, own_model, short
 from ...engine.models.specs import CHECKPOINTS, MODELS, ModelSpec
 from ...language.labels.fields import field_of, models_for
 from ...results.settings import RunSettings, fields_of
-from ..run_requests.preparing import check_on_disk
-from ..session import Session, Topic
 from ..widgets.dialogs import ask_file, ask_folder, file_filter
 from ..widgets.form import SettingsForm
 from ..widgets.progress import FetchRow

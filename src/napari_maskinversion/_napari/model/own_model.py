@@ -7,15 +7,15 @@ from functools import partial
 
 from qtpy.QtCore import QObject
 
+from ...app.session import Session, Topic
+from ...app.work.model_store import ModelStore
+from ...app.work.preload import start_torch
 from ...base import progress_words as words
 from ...base.progress import tell
 from ...engine.models.registry import model_state, unread_spec
 from ...engine.models.specs import ModelSpec
 from ..run_requests.fetching import Fetching
-from ..session import Session, Topic
-from ..workers.model_store import ModelStore
 from ..workers.notify import inform
-from ..workers.preload import start_torch
 from ..workers.worker import Worker
 from .model_widget import ModelWidget
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 import psygnal
 from qtpy.QtCore import QObject, Signal
 
+from ...app.session import Topic
 from ...base.preferences import FILE, LAST, Preferences, load, save
 from ...images.known_images import INSTEAD
 from ...results.settings import RunSettings
-from ..session import Topic
 from ..widgets.sections import form
 from ..workers.notify import inform, refuse
 from .header import PanelHeader

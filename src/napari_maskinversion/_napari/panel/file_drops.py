@@ -9,11 +9,11 @@ from typing import Any, Final
 from qtpy.QtCore import QEvent, QObject, QUrl
 from qtpy.QtWidgets import QWidget
 
+from ...app.project.project_files import is_project
+from ...app.session import Session
 from ...batch.pairing import is_image
 from ...regions.annotations.reading import FORMATS, is_annotations
-from ..images.project_files import is_project
 from ..inputs.regions_file import LABEL_IMAGES
-from ..session import Session
 from ..workers.notify import refuse
 
 RESULTS: Final = ".npz"

@@ -9,9 +9,9 @@ from typing import Any, Final
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFrame, QPushButton
 
+from ...app.session import NextStep, Session, Staleness, Topic, next_step, staleness
 from ...base import progress_words as words
 from ...base.wording import counted
-from ..session import NextStep, Session, Staleness, Topic, next_step, staleness
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.progress import ProgressBar
 from ..widgets.sections import MARGINS, Note, button, line, stack

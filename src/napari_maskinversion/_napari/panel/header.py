@@ -9,11 +9,11 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QShortcut
 from qtpy.QtWidgets import QGridLayout, QWidget
 
+from ...app.session import Session, Topic
 from ...base.cache_folder import is_offline
 from ...engine.models.registry import get_spec, model_state, short_name
 from ...engine.models.specs import DEMO
 from ...images.known_images import INSTEAD, UNKNOWN, how_to_bring
-from ..session import Session, Topic
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.sections import Note, button, line, stack
 

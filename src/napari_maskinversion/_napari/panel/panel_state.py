@@ -17,12 +17,12 @@ from pydantic import (
 )
 from qtpy.QtCore import QObject
 
+from ...app.review.review_options import ReviewOptions
+from ...app.session import Topic
 from ...base.errors import ConfigError
 from ...base.preferences import LAST, ConfigFile, load
 from ...results.settings import RunSettings, settings_by_key, without_dropped
 from ..results.results_columns import ColumnState
-from ..review.review_options import ReviewOptions
-from ..session import Topic
 from ..widgets.sections import debouncer
 from ..workers.notify import inform
 from ..workers.worker import Worker

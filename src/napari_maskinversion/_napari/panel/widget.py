@@ -13,6 +13,11 @@ from qtpy.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from qtpy.QtGui import QShortcut
 from qtpy.QtWidgets import QPushButton, QWidget
 
+from ...app.requests.estimating import Work
+from ...app.requests.preparing import estimate_of
+from ...app.session import Topic, session_of
+from ...app.work.driver import any_driven
+from ...app.work.model_store import ModelStore, give_back_memory
 from ..explore.captions import CaptionsSection
 from ..explore.compare import CompareSection
 from ..explore.embedding_map import MapSection
@@ -36,18 +41,14 @@ from ..review.review_controller import ReviewController
 from ..run.changes import Changes
 from ..run.live_controller import LiveController
 from ..run.run_controller import RunController
-from ..run_requests.estimator import Estimator, Work
-from ..run_requests.preparing import estimate_of
+from ..run_requests.estimator import Estimator
 from ..sam.segment_controller import SegmentController
-from ..session import Topic, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.dialogs import WindowClosing
 from ..widgets.focus_ring import FocusRing
 from ..widgets.keys import PANEL, pressed, shortcut
 from ..widgets.sections import stack
-from ..workers.driver import any_driven
-from ..workers.model_store import ModelStore, give_back_memory
 from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
 from ..workers.warming import Warming
 from ..workers.worker import when_idle

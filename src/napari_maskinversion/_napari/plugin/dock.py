@@ -12,7 +12,7 @@ from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked
 from qtpy.QtCore import QEvent, QSize, Qt, QTimer
 from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 
-from ..workers.preload import without_collections
+from ...app.work.preload import without_collections
 
 if TYPE_CHECKING:
     from ..panel.widget import MaskInversionWidget

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QMenu, QWidget
 
+from ...app.layer_input.label_layers import with_index, with_labels
+from ...app.layer_input.layer_facts import file_of, is_shapes, levels_of
+from ...app.session import Session, Topic, outdated, same_regions
 from ...base.errors import InputError
 from ...results.columns import columns_in
 from ...results.export.bundle import Bundle, compress_masks
 from ...review.reporting import decision_records
-from ..layers.label_layers import with_index, with_labels
-from ..layers.layers import file_of, is_shapes, levels_of
-from ..session import Session, Topic, outdated, same_regions
 from ..widgets.dialogs import ask_file, ask_folder, ask_where, may_replace
 from ..widgets.sections import button, check_box, check_entry, debouncer, line
 from ..workers.notify import inform, refuse, refusing

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ...app.session import ResultRecord, RunState, Session, Topic, same_run
 from ...base.identity import RegionKey
 from ...results.region_result import RegionResult
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..session import ResultRecord, RunState, Session, Topic, same_run
 
 if TYPE_CHECKING:
+    from ...app.session import ResultRecord
     from ..layers.results_on_canvas import Masks
-    from ..session import ResultRecord
 
 
 # Modes of layers in which a click neither draws nor paints.

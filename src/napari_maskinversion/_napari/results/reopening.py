@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...app.layer_input.coordinates import Grid, ViewPoint, slice_of
+from ...app.layer_input.label_layers import layer_of_regions, why_no_layer
+from ...app.layer_input.run_input import PlaneFinder
+from ...app.requests.stored_results import stored_record
+from ...app.session import Session
 from ...base.errors import InputError, MaskShapeError
 from ...base.identity import Position, RegionIdentity
 from ...base.regions import Region
 from ...base.wording import counted
 from ...results.export.bundle import Bundle
-from ..layers.coordinates import Grid, ViewPoint, slice_of
-from ..layers.label_layers import layer_of_regions, why_no_layer
 from ..layers.placing import REGIONS_OPACITY, place_of
-from ..layers.tasks import PlaneFinder
-from ..run_requests.stored_results import stored_record
-from ..session import Session
 
 if TYPE_CHECKING:
     import pandas as pd

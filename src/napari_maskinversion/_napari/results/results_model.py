@@ -9,8 +9,8 @@ from qtpy.QtCore import QModelIndex, QObject, QRect, Qt
 from qtpy.QtGui import QColor, QPainter
 from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
+from ...app.session import Session
 from ...results.columns import columns_in, is_missing
-from ..session import Session
 from ..widgets.tables import RowsModel
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from qtpy.QtCore import QItemSelection, QItemSelectionModel, QSize
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QWidget
 
+from ...app.session import ResultRecord, Session, Topic, changed_rows, same_run
 from ...base.identity import place_text
 from ...base.wording import counted
 from ...language.labels.label import colors_of
-from ..session import ResultRecord, Session, Topic, changed_rows, same_run
 from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, button, line, stack
 from ..widgets.tables import select_row, table_view
 from ..workers.notify import inform

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..layers.label_layers import whole, with_labels
-from ..layers.layers import is_shapes
+from ...app.layer_input.label_layers import whole, with_labels
+from ...app.layer_input.layer_facts import is_shapes
 
 if TYPE_CHECKING:
     import pandas as pd

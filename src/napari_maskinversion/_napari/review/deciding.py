@@ -8,13 +8,13 @@ from typing import Final
 
 from qtpy.QtCore import QObject, Signal
 
+from ...app.review.review_state import ReviewState
+from ...app.session import Session, Topic, outdated
 from ...base.errors import InputError
 from ...review.decisions import Status, Step
 from ...review.together import Decided, Verdict
-from ..session import Session, Topic, outdated
 from ..workers.notify import refuse
 from .review_keeper import ReviewKeeper
-from .review_state import ReviewState
 
 _DISMISSED: Final[Mapping[str, Status]] = {"reject": "rejected", "skip": "skipped"}
 

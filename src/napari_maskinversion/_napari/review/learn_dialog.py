@@ -9,13 +9,13 @@ from typing import Final
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem, QWidget
 
+from ...app.review.learning import Trained
 from ...base.wording import counted
 from ...language.labels.learned import SUFFIX
 from ..widgets.dialogs import ToolDialog, ask_where, file_filter, may_replace
 from ..widgets.sections import Note, button, line, stack
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
-from .learning import Trained
 
 _WIDE: Final = 380  # pixels: the four columns
 _LISTED: Final = 5  # doubtful decisions

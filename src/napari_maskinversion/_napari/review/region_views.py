@@ -9,10 +9,10 @@ from qtpy.QtGui import QColor, QPixmap
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy
 from superqt import QElidingLabel
 
+from ...app.review.review_state import Choice
 from ...library.thumbnails import Pixels
 from ..layers.overlays import CROP_SIDE
 from ..widgets.controls import pixmap_of
-from .review_state import Choice
 
 _CHIP: Final = 10  # pixels
 

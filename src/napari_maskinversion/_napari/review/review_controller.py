@@ -7,12 +7,11 @@ from typing import Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
 
-from ...base import progress_words as words
-from ...review.decisions import Step
-from ..layers.layers import is_shapes
-from ..layers.overlays import AcceptedText
-from ..layers.results_on_canvas import ResultsOnCanvas
-from ..session import (
+from ...app.layer_input.layer_facts import is_shapes
+from ...app.review.learning import Trained
+from ...app.review.review_options import BY_WORD, DIMMED, INSIDE, ReviewOptions
+from ...app.review.review_state import ReviewState
+from ...app.session import (
     ResultRecord,
     RunState,
     Snapshot,
@@ -22,19 +21,20 @@ from ..session import (
     same_run,
     session_of,
 )
+from ...app.work.model_store import ModelStore
+from ...base import progress_words as words
+from ...review.decisions import Step
+from ..layers.overlays import AcceptedText
+from ..layers.results_on_canvas import ResultsOnCanvas
 from ..widgets.sections import debouncer
-from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, report
 from ..workers.worker import Worker
 from .decided_layer import seen_on
 from .deciding import Deciding
 from .learn_dialog import LearnDialog
-from .learning import Trained
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys
 from .review_learning import ReviewLearning
-from .review_options import BY_WORD, DIMMED, INSIDE, ReviewOptions
-from .review_state import ReviewState
 from .review_widget import ReviewWidget
 
 _LEARNING: Final = {"learn", "other_words"}  # options

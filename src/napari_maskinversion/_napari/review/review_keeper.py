@@ -12,20 +12,20 @@ from weakref import WeakSet
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal
 
+from ...app.layer_input.layer_facts import IDENTITY, file_of, levels_of
+from ...app.review.review_state import ReviewState
 from ...base.errors import InputError, NotSavedError
 from ...base.identity import ImageIdentity, RegionIdentity, identify_image
 from ...base.wording import counted
 from ...results.results import Results
 from ...review.queue import ReviewQueue
 from ...review.review import Review
-from ..layers.layers import IDENTITY, file_of, levels_of
 from ..widgets.sections import pause
 from ..workers.worker import Worker
 from .decided_layer import DecidedLayer
-from .review_state import ReviewState
 
 if TYPE_CHECKING:
-    from ..session import ResultRecord, Session
+    from ...app.session import ResultRecord, Session
 
 _SETTLING: Final = 20  # milliseconds
 

@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ..session import Session
+from ...app.session import Session
 from ..widgets.keys import PANEL, REVIEW, named, pressed
 from ..widgets.sections import HAS_OWN_KEYS, HAS_REVIEW_KEYS, around
 

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject, Signal
 
+from ...app.requests.preparing import check_on_disk
+from ...app.review.learning import Trained, learn, train
+from ...app.review.review_options import ReviewOptions
+from ...app.review.review_state import ReviewState
+from ...app.review.suggestions import Suggestions
+from ...app.session import ResultRecord, Session
+from ...app.work.model_store import ModelStore
 from ...base.errors import MaskInversionError
 from ...results.results import Results
 from ...review.decisions import Step
 from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
-from ..run_requests.preparing import check_on_disk
-from ..session import ResultRecord, Session
-from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
-from .learning import Trained, learn, train
-from .review_options import ReviewOptions
-from .review_state import ReviewState
-from .suggestions import Suggestions
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -108,7 +108,7 @@ class ReviewLearning(QObject):
         session, state, record = self._session, self._state, self._session.record
         if state is None or record is None:
             return
-        from .decided_elsewhere import Elsewhere
+        from ...app.review.decided_elsewhere import Elsewhere
 
         file = None if session.project is None else session.project.file
         known = self.known.accepted(state.results)

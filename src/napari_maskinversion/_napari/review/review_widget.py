@@ -9,6 +9,8 @@ from typing import Any, Final
 from qtpy.QtCore import QEvent, QSignalBlocker, QStringListModel, Qt, Signal
 from qtpy.QtWidgets import QCompleter, QLabel, QPushButton, QSizePolicy, QWidget
 
+from ...app.review.review_options import ReviewOptions
+from ...app.review.review_state import WORD_KEYS, ReviewState
 from ...results.settings import fields_of
 from ..widgets.controls import AcceptAll
 from ..widgets.form import SettingsForm
@@ -17,8 +19,6 @@ from ..widgets.progress import ProgressBar
 from ..widgets.sections import MARGINS, Note, button, form, line, stack, text_field
 from .region_views import CropView, SuggestionButton
 from .review_keys import KEYS
-from .review_options import ReviewOptions
-from .review_state import WORD_KEYS, ReviewState
 
 _ORDERS: Final = (
     ("automatic", "automatic"),

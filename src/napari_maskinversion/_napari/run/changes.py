@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 from psygnal import Signal
 from qtpy.QtCore import QObject
 
+from ...app.layer_input.coordinates import ViewPoint
+from ...app.layer_input.layer_facts import MOVES
+from ...app.requests.preparing import chosen_ids, image_layers, prepare
+from ...app.session import ResultRecord, Session, Topic, same_run
 from ...base.errors import InputError, MaskInversionError
-from ..layers.coordinates import ViewPoint
-from ..layers.layers import MOVES
-from ..run_requests.preparing import chosen_ids, image_layers, prepare
-from ..session import ResultRecord, Session, Topic, same_run
 from ..widgets.layer_list import LayerEvents, layer_of
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
-    from ..layers.pictures import Picture
-    from ..layers.tasks import RunInput
-    from ..run_requests.run_task import Request
+    from ...app.layer_input.pictures import Picture
+    from ...app.layer_input.run_input import RunInput
+    from ...app.requests.run_task import Request
 
 _QUIET: Final = 500  # milliseconds without an edit
 _LOOKS: Final = (
@@ -134,7 +134,7 @@ class Changes(Topic, QObject):
 
 
 def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
-    from ..layers.tasks import ImageFingerprint, identities
+    from ...app.layer_input.run_input import ImageFingerprint, identities
 
     # Of chosen regions some may be gone, which a run would refuse.
     every = run_input if run_input.merge else replace(run_input, only=None)

@@ -11,22 +11,22 @@ import numpy as np
 from napari.utils.colormaps.standardize_color import transform_color
 from qtpy.QtCore import QObject, QSignalBlocker
 
+from ...app.layer_input.coordinates import Grid, ViewPoint, plane_of, slice_of
+from ...app.layer_input.layer_facts import is_shapes
+from ...app.requests.live_updater import LiveAnswer, LiveUpdater
+from ...app.requests.preparing import make_request
+from ...app.session import ResultRecord, Session, Topic
 from ...base.errors import InputError, MaskInversionError
 from ...base.wording import counted
-from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
-from ..layers.layers import is_shapes
 from ..layers.overlays import COLOR
-from ..run_requests.preparing import make_request
-from ..session import ResultRecord, Session, Topic
 from ..widgets.sections import Note, check_box, debouncer, pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
 from .changes import ImageWatch
-from .live_updater import LiveAnswer, LiveUpdater
 
 if TYPE_CHECKING:
+    from ...app.work.model_store import ModelStore
     from ...results.results import Results
-    from ..workers.model_store import ModelStore
 
 # Milliseconds without an edit before an update, and the longest wait while edits continue.
 QUIET: Final = 80

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject
 
+from ...app.requests.preparing import make_request
+from ...app.requests.run_task import RunTask, RunUpdate
+from ...app.session import Phase, ResultRecord, RunState, Session, Topic
+from ...app.work.model_store import ModelStore
 from ...results.agreement import agreement_of
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..run_requests.preparing import make_request
-from ..run_requests.run_task import RunTask, RunUpdate
-from ..session import Phase, ResultRecord, RunState, Session, Topic
-from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
-    from ..layers.tasks import PlaneFinder
-    from ..run_requests.run_task import Request
-    from ..workers.driver import Update
+    from ...app.layer_input.run_input import PlaneFinder
+    from ...app.requests.run_task import Request
+    from ...app.work.driver import Update
 
 
 class RunController(Topic, QObject):

@@ -1,1 +1,1 @@
-"""From session and layers to the work of a run; shared by the topics."""
+"""What estimates and fetches before a run; shared by the topics."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from qtpy.QtCore import QObject, Signal
 
+from ...app.session import Download, Session, Topic
+from ...app.work.driver import show
 from ...base.progress import Tick, listening
-from ..session import Download, Session, Topic
-from ..workers.driver import show
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...app.layer_input.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_of
+from ...app.layer_input.layer_facts import OURS, levels_of, shapes_on_plane
 from ...regions.drawn_shapes import Shape, outline_of
 from ...regions.sam.prompts import BoxMark, PointMark, positive_of
-from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_of
-from ..layers.layers import OURS, levels_of, shapes_on_plane
 from ..layers.placing import place_of
 
 LABEL: Final = "label"

@@ -9,25 +9,10 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QCheckBox, QWidget
 
-from ...base.errors import InputError, MaskInversionError
-from ...base.wording import counted
-from ...regions.drawn_shapes import Shape
-from ...regions.sam.checkpoints import fetch_checkpoint, file_or_checkpoint, get_checkpoint
-from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
-from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
-from ..layers.pictures import copy_picture
-from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
-from ..run_requests.fetching import Fetching
-from ..run_requests.preparing import background_of, image_layers
-from ..session import Session, Topic
-from ..widgets.dialogs import ToolDialog
-from ..widgets.layer_list import LayerListWatch
-from ..widgets.sections import LayerCombo, debouncer
-from ..workers.model_store import Kept
-from ..workers.notify import inform, refuse
-from ..workers.worker import Worker
-from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
-from .segment_task import (
+from ...app.layer_input.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
+from ...app.layer_input.pictures import copy_picture
+from ...app.requests.preparing import background_of, image_layers
+from ...app.requests.segment_task import (
     Painted,
     Segmentation,
     SegmentRequest,
@@ -40,6 +25,21 @@ from .segment_task import (
     score_of,
     segment,
 )
+from ...app.session import Session, Topic
+from ...app.work.model_store import Kept
+from ...base.errors import InputError, MaskInversionError
+from ...base.wording import counted
+from ...regions.drawn_shapes import Shape
+from ...regions.sam.checkpoints import fetch_checkpoint, file_or_checkpoint, get_checkpoint
+from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
+from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
+from ..run_requests.fetching import Fetching
+from ..widgets.dialogs import ToolDialog
+from ..widgets.layer_list import LayerListWatch
+from ..widgets.sections import LayerCombo, debouncer
+from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
+from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
 from .segment_widget import SegmentWidget
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from napari.layers import Points, Shapes
 from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtWidgets import QLabel, QSizePolicy, QWidget
 
+from ...app.layer_input.layer_facts import OURS, is_ours
 from ...regions.cleanup import CleanUp
 from ...regions.sam import checkpoints
 from ...regions.sam.checkpoints import CheckpointSpec
 from ...regions.sam.folders import name_of
 from ...regions.sam.prompts import AutomaticConfig
 from ...results.settings import fields_of
-from ..layers.layers import OURS, is_ours
 from ..widgets.dialogs import ask_file
 from ..widgets.form import SettingsForm
 from ..widgets.progress import FetchRow, ProgressRow

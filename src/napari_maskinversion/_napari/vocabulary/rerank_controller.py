@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
 
+from ...app.requests.preparing import check_on_disk
+from ...app.session import ResultRecord, RunState, Session, Topic, staleness
+from ...app.work.model_store import ModelStore
+from ...app.work.preload import start_torch
 from ...base.errors import MaskInversionError
 from ...language.labels.vocabulary import Vocabulary
 from ...language.ranking.uncertainty import UncertaintyConfig
 from ...results.results import Results
-from ..run_requests.preparing import check_on_disk
-from ..session import ResultRecord, RunState, Session, Topic, staleness
 from ..widgets.sections import debouncer
-from ..workers.model_store import ModelStore
-from ..workers.preload import start_torch
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:

@@ -14,6 +14,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtGui import QFontMetrics, QTextCursor
 from qtpy.QtWidgets import QMenu, QPlainTextEdit, QWidget
 
+from ...app.layer_input.layer_facts import vocabulary_of
+from ...app.session import Session, Topic
 from ...base.errors import InputError
 from ...base.wording import counted
 from ...language.labels.files import LabelFile
@@ -22,8 +24,6 @@ from ...language.labels.learned import Learned, learned_of, read_head
 from ...language.labels.presets import TITLES, preset, unknown_words_note
 from ...language.labels.vocabulary import Vocabulary
 from ...results.settings import fields_of
-from ..layers.layers import vocabulary_of
-from ..session import Session, Topic
 from ..widgets.controls import number_box
 from ..widgets.form import SettingsForm, decimals_of
 from ..widgets.sections import Note, button, check_box, debouncer, form, line, stack

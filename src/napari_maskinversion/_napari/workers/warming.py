@@ -8,7 +8,7 @@ from contextlib import suppress
 from qtpy.QtCore import QEvent, QObject, Signal
 from qtpy.QtWidgets import QWidget
 
-from .preload import is_warm, warm_up, without_collections
+from ...app.work.preload import is_warm, warm_up, without_collections
 
 _only_one = threading.Lock()
 

@@ -12,8 +12,8 @@ from weakref import ref
 from qtpy.QtCore import QObject, QTimer, Signal
 from superqt.utils import create_worker
 
+from ...app.work.driver import Outcome, Task, TaskQueue, Update, Work, any_driven
 from ...engine.compute.lazy_torch import torch_if_loaded
-from .driver import Outcome, Task, TaskQueue, Update, Work, any_driven
 from .notify import inform, report
 
 Mode = Literal["single", "latest", "queue"]

@@ -1,0 +1,1 @@
+"""Regions with crops and embeddings, and searches among them."""

@@ -1,0 +1,332 @@
+"""What searches do in a worker. No Qt.
+
+On the image shown, among drawn regions or where nobody drew any; in the stored results of a
+project; in a library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...base import progress_words as words
+from ...base.errors import InputError
+from ...base.identity import plane_of as position_of
+from ...base.regions import Region
+from ...language.ranking.query import direction, embed_query, wanted_and_not
+from ...language.ranking.ranking import RegionMatch, find
+from ...library.filters import Where
+from ...library.library import Library
+from ...library.thumbnails import Pixels, outlined
+from ...regions.sam.checkpoints import on_disk
+from ...results.export.bundle import Masks, compress_masks
+from ...results.region_result import RegionResult
+from ...results.results import Results
+from ...results.run_info import RunInfo
+from ...results.settings import RunSettings
+from ...results.spaces import Space
+from ...review.decisions import STATUSES, class_of
+from ..layer_input.coordinates import Plane, ViewPoint, plane_of
+from ..layer_input.pictures import Picture, copy_picture
+from ..layer_input.run_input import ImageFingerprint, PlaneFinder, identities, picture_digest
+from ..requests.preparing import background_of, image_layers, usable_settings
+from ..requests.run_task import Request, RunTask
+from ..session import RegionPlace, ResultRecord, Session, Snapshot
+from ..work.driver import Update, check_stopped, show
+from ..work.model_store import Kept, ModelStore
+from .region_sources import read_project
+
+if TYPE_CHECKING:
+    from ...pipeline.finding import Candidates, FloatArray
+
+MOST: Final = 100  # hits shown of many images
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Finding:
+    """Regions ranked by how well they fit words, or an example."""
+
+    words: str  # "" for an example
+    snapshot: Snapshot  # Of the run whose regions they are, or of the search
+    finder: PlaneFinder
+    results: Results
+    masks: Masks  # By plane and id; empty where they are not known
+    matches: tuple[RegionMatch, ...]  # Best first
+    record: ResultRecord | None = None  # Of drawn regions
+    reused: bool = False  # Whether existing embeddings were used
+    # Where nobody drew regions: those found, what proposed them, and the default threshold
+    regions: Sequence[Region] = ()
+    how: str = ""
+    usual: float = 0.0
+
+    def region(self, place: int) -> RegionResult:
+        """Return the region at one rank."""
+        return self.results.regions[self.matches[place].row]
+
+    def count(self, threshold: float) -> int:
+        """Return how many regions are similar enough."""
+        return sum(match.similarity >= threshold for match in self.matches)
+
+
+# -- drawn regions ---------------------------------------------------------------------------------
+
+
+def find_regions(
+    expression: str, run: Request, candidates: Sequence[ResultRecord], store: ModelStore
+) -> Finding:
+    """Rank regions by how well words fit them; a run is done only if no candidate is of them."""
+    name = run.settings.model
+    known = None
+    if candidates:
+        show(words.COMPARING_INPUTS)
+        now = identities(run.input.tasks(check_stopped))
+        same = [one for one in candidates if one.identities == now]
+        # A run that was cancelled has results of its first regions only.
+        same = [one for one in same if len(one.results) == len(now)]
+        pixels = ImageFingerprint.of(run.input) if same else None
+        known = next((one for one in same if one.fingerprint == pixels), None)
+    record = known or RunTask(run, store).run()
+    results, masks = record.results, record.masks
+    show(Update(text=words.COMPARING_WORDS, fraction=1.0))
+    model = store.load(name, run.settings.device)
+    if model.fingerprint != results.info.fingerprint:
+        raise InputError(
+            f"The weights of {name} have changed since these results were made; run again."
+        )
+    return Finding(
+        words=expression,
+        snapshot=record.snapshot,
+        finder=record.finder,
+        results=results,
+        masks=masks if isinstance(masks, dict) else {},
+        matches=tuple(find(model, results.embeddings, expression)),
+        record=record,
+        reused=known is not None,
+    )
+
+
+def fits(record: ResultRecord, image: Any, wanted: RunSettings) -> bool:
+    """Return whether a run with other settings would embed as a record of the image has it.
+
+    Whether pixels and regions are the same is for `find_regions` to say.
+    """
+    if record.fingerprint is None or record.snapshot.image is not image or not record.results:
+        return False
+    was = record.results.info.settings
+    names = ("model", "method", "inversion", "resolution", "keep_aspect")
+    if any(was.get(name) != wanted.get(name) for name in names):
+        return False
+    if wanted.window.mode == "whole":
+        return all(region.window.whole for region in record.results.regions)
+    return was.window == wanted.window
+
+
+# -- where nobody drew regions ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Example:
+    """Regions of one image, and how they were embedded."""
+
+    regions: tuple[RegionResult, ...]
+    info: RunInfo
+    space: Space
+
+    @classmethod
+    def of(cls, results: Results, rows: Sequence[int]) -> Example:
+        """Return rows of results."""
+        regions = tuple(results.regions[row] for row in rows)
+        return cls(regions, results.info, Space.of(results))
+
+    @property
+    def embedding(self) -> FloatArray:
+        """The unit vector of their mean."""
+        return direction([region.embedding for region in self.regions])
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Search:
+    """Everything that a search of a plane needs, copied on the GUI thread."""
+
+    picture: Picture
+    view: ViewPoint
+    plane: Plane
+    settings: RunSettings
+    snapshot: Snapshot
+    words: str = ""
+    like: Example | None = None  # Instead of words
+
+
+def search_of(viewer: Any, session: Session, words: str, like: Example | None = None) -> Search:
+    """Copy what a search needs from the viewer and the session."""
+    if session.image is None:
+        raise InputError("Open an image first.")
+    view = ViewPoint.of(viewer)
+    picture = copy_picture(
+        session.image,
+        view,
+        channels=session.scope.channels,
+        others=image_layers(viewer),
+        background=background_of(viewer),
+    )
+    settings = usable_settings(session.settings)
+    if like is not None and like.info.method != settings.method:
+        raise InputError("The example was embedded by another method; run again.")
+    return Search(
+        picture=picture,
+        view=view,
+        plane=plane_of(picture.grid, view),
+        settings=settings,
+        snapshot=session.snapshot(),
+        words=words,
+        like=like,
+    )
+
+
+def find_anywhere(
+    search: Search, store: ModelStore, sam: Kept[Any], proposed: Kept[Candidates]
+) -> Finding:
+    """Propose regions of a plane, unless that was done before, and rank them."""
+    settings, like = search.settings, search.like
+    model = store.load(settings.model, settings.device)
+    from ...pipeline.finding import ANSWERED, EXAMPLE, WORD, propose
+
+    query: FloatArray
+    if like is None:
+        query, usual = embed_query(model, search.words), WORD
+    elif like.info.fingerprint != model.fingerprint:
+        raise InputError("The example was embedded by another model; run again.")
+    else:
+        query, usual = like.embedding, EXAMPLE
+    proposer: Any = None
+    if (file := on_disk(search.words)) is not None:
+        from ...regions.sam.loading import load_proposer
+
+        loaded = sam.get((file, settings.device), lambda: load_proposer(file, settings.device))
+        proposer = loaded.asked(wanted_and_not(search.words)[0] if like is None else None)
+    source = search.picture.source(search.plane, search.view)
+    # SAM 3 proposes what words say; others propose all that is there.
+    asked = getattr(proposer, "words", None)
+    pixels = picture_digest(search.picture)
+    key = (pixels, search.plane, model.fingerprint, settings.of_embeddings, file, asked)
+    candidates = proposed.get(key, lambda: propose(model, source, settings, proposer))
+    fitting = candidates.found(candidates.search(model, query), -1.0)
+    values = fitting.similarities.tolist()
+    margins = [*(one - other for one, other in pairwise(values)), math.nan]
+    grid = search.picture.grid
+    return Finding(
+        words=search.words,
+        snapshot=search.snapshot,
+        finder=PlaneFinder(search.view, grid, grid, all_planes=False),
+        results=fitting.results,
+        masks=compress_masks([replace(candidates.task, regions=fitting.regions)]),
+        matches=tuple(map(RegionMatch, range(len(values)), values, margins)),
+        regions=fitting.regions,
+        how=fitting.how,
+        usual=ANSWERED if candidates.asked else usual,
+    )
+
+
+# -- in the project, in the library ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Query:
+    """What is looked for: words, see `language.ranking.query`, or examples."""
+
+    words: str = ""
+    like: Example | None = None
+    only: str = ""  # Regions with this decision, or else of this class; "" for all
+    model: str  # for words
+    device: str
+
+    def about(self, hits: int, total: int, place: str) -> str:
+        """Say among how many regions of a place it was looked for."""
+        if self.only and not hits:
+            return f"No region in {place} is '{self.only}'."
+        what = f"'{self.words}'" if self.words else "All like this one"
+        only = f", only '{self.only}'" * bool(self.only)
+        return f"{what}: the best of {total:,} in {place}{only}."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FarHit:
+    """A region of any image that fits the query."""
+
+    place: RegionPlace
+    similarity: float
+    label: str
+    picture: Pixels | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FarHits:
+    """The best hits, best first, and a line about the search."""
+
+    hits: tuple[FarHit, ...]
+    about: str
+
+
+def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
+    """Search a library."""
+    model = store.load(query.model, query.device) if query.like is None else None
+    alike = None if query.like is None else query.like.space
+    space = library.space(model=model, like=alike).id
+    like = [] if query.like is None else [one.embedding for one in query.like.regions]
+    show(Update(text="searching the library"))
+    where: Where = {"space": space}
+    if query.only:
+        where["decision" if query.only in STATUSES else "label"] = query.only
+    rows = library.search(query.words, like=like, top=MOST, model=model, **where)
+    hits = []
+    row: dict[Any, Any]
+    for row in rows.to_dict("records"):
+        check_stopped()
+        picture = library.thumbnail(row["id"])
+        y0, x0, y1, x1 = (row[name] for name in ("y0", "x0", "y1", "x1"))
+        at, box = position_of(row["plane"]), (y0, x0, y1, x1)
+        place = RegionPlace(row["image"], row["region"], at, series=row["series"], box=box)
+        shown = None if picture is None else outlined(picture)
+        hits.append(FarHit(place, row["similarity"], row["label"], shown))
+    total = library.info()["spaces"][space]["regions"]
+    return FarHits(tuple(hits), query.about(len(hits), total, library.folder.name))
+
+
+def in_project(query: Query, file: Path, title: str, store: ModelStore) -> FarHits:
+    """Search the stored results of a project."""
+    if query.like is None:
+        model = store.load(query.model, query.device)
+        looked_for, fingerprint = embed_query(model, query.words), model.fingerprint
+    table = read_project(file, "searching")
+    if query.like is not None:
+        looked_for, about = query.like.embedding, query.like.space.about
+    else:  # of several spaces of the model, the first one
+        about = next(
+            (one.about for one in table.spaces.values() if one.fingerprint == fingerprint), ""
+        )
+    compared = [name for name, one in table.spaces.items() if one.about == about]
+    there = table.frame["image"].isin(compared).to_numpy()
+    states = table.frame[["decision", "label", "suggestion"]]
+    labels = [class_of(*one) for one in states.itertuples(index=False, name=None)]
+    if query.only:
+        own = table.frame["decision"] if query.only in STATUSES else np.array(labels, object)
+        rows = np.flatnonzero(there & (own == query.only)).tolist()
+    else:
+        rows = np.flatnonzero(there).tolist()
+    similar = (table.embed(rows) * looked_for).sum(1) if rows else np.zeros(0)
+    best = np.argsort(-similar, kind="stable")[:MOST]
+    pictures = dict(table.thumbnails([rows[at] for at in best]))
+    hits = tuple(
+        FarHit(table.place(row), float(value), labels[row], pictures.get(row))
+        for row, value in ((rows[at], similar[at]) for at in best)
+    )
+    text = query.about(len(hits), int(there.sum()), title)
+    if left_out := len(table.files) - len(compared):
+        text += f" {left_out:,} images have no results, damaged or other ones (model, settings)."
+    return FarHits(hits, text)

@@ -1,0 +1,1 @@
+"""Many images: a project on disk, opening its images, work on all of them."""

@@ -1,0 +1,216 @@
+"""Work on the images of a project outside the GUI thread. No Qt, no napari.
+
+Nothing here imports torch, pandas or pyarrow before its work begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ...base.errors import Cancelled, MaskInversionError
+from ...base.locks import hold
+from ...base.progress import listening
+from ...base.wording import counted, one_line
+from ...batch.decided import Summary, add_to_library, summarize, update_library
+from ...batch.opened import OpenProject
+from ...review.together import Decided
+from ..requests.preparing import check_on_disk
+from ..session import ManyImages
+from ..work.driver import check_stopped, show
+from ..work.model_store import ModelStore
+
+if TYPE_CHECKING:
+    from ...batch.image_task import ImageTask
+    from ...engine.models.backbone import Backbone
+    from ...library.library import Library
+    from ...review.decisions import Step
+    from ...review.together import ImageStep
+    from .opening import OpenedImage
+
+SIDE: Final = 36  # pixels of a small picture
+_NAMELESS: Final = "has no names of regions"
+
+
+class About(NamedTuple):
+    """What is known of an image by now; no summary once it has to be counted again."""
+
+    name: str
+    summary: Summary | None = None
+    picture: Any = None  # Pixels (h, w, 3)
+
+
+@dataclass(slots=True)
+class Suggested:
+    """How the work on all images ended."""
+
+    done: int = 0  # Images that were computed, and those that had to be
+    total: int = 0
+    problems: dict[str, str] = field(default_factory=dict)  # By name
+    stopped: bool = False
+    disk_full: str = ""  # Why nothing more could be written; "" if there was room
+
+    @property
+    def text(self) -> str:
+        """One line for the user."""
+        if not self.total:
+            return "All images with regions have suggestions."
+        text = f"{self.done:,} of {counted(self.total, 'image')} computed."
+        if self.stopped:
+            text += " Press Suggest for all to continue."
+        if self.disk_full:
+            why = self.disk_full.rstrip(".")
+            text += f" {why}. Free some space, then press Suggest for all to continue."
+        if self.problems:
+            name, why = next(iter(self.problems.items()))
+            more = f" And {len(self.problems) - 1} more." * (len(self.problems) > 1)
+            text += f" {name} was left out: {why.rstrip('.')}.{more}"
+        return text
+
+
+def load_model(project: OpenProject, device: str, store: ModelStore) -> Backbone:
+    """Return the model of a project."""
+    check_on_disk(project.settings.model)
+    return store.load(project.settings.model, device)
+
+
+def open_work(
+    project: OpenProject, name: str, compute: Callable[[], Backbone] | None = None
+) -> OpenedImage:
+    """Read an image that the user wants to see, or may want: computed first, if it has words."""
+    from ...batch.image_run import run_task
+    from .opening import is_computed, open_project_image
+
+    problem = ""
+    try:
+        task = None if compute is None else project.task(name)
+        if compute is not None and task is not None and not is_computed(task):
+            _held = hold(project.out)
+            problem = run_task(task, model=compute()).problem
+            problem = problem or _kept_in_library(project, name)
+    except Cancelled:
+        raise
+    except MaskInversionError as error:  # it can still be looked at
+        problem = one_line(error)
+    opened = open_project_image(project, name)
+    if problem and _NAMELESS not in problem:
+        opened = replace(opened, problem=problem)
+    return opened
+
+
+def _kept_in_library(project: OpenProject, name: str) -> str:
+    """Add a computed image to the project's library; return why that failed."""
+    try:
+        add_to_library(project, name)
+    except MaskInversionError as error:
+        return f"it was computed, but not added to the library: {' '.join(str(error).split())}"
+    return ""
+
+
+def list_work(project: OpenProject, names: Sequence[str]) -> None:
+    """Read what the list shows of images; a broken one is shown as such."""
+    from .opening import count_regions, thumbnail
+
+    for name in names:
+        picture, summary = None, Summary()
+        try:
+            picture = thumbnail(project.path(name), project.settings_of(name).series, SIDE)
+            summary = summarize(project, name)
+            if summary.regions is None and not summary.problem:
+                summary = Summary(regions=count_regions(project, name))
+        except (MaskInversionError, OSError) as error:
+            summary = Summary(problem=one_line(error))
+        show(About(name, summary, picture))
+
+
+def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Suggested:
+    """Compute all images that have regions and no results; goes on where it was stopped."""
+    from ...batch.running import check_out, plan
+    from ...batch.together import RunTasks
+    from .opening import is_computed
+
+    ended = Suggested()
+    show(ManyImages("Looking for images to compute ..."))
+    _held = hold(project.out)  # until this function returns
+    planned = plan(project).tasks
+    tasks = [task for task in planned if not is_computed(task)]
+    check_out(tasks, project.out, overwrite=False)
+    ended.total = len(tasks)
+    if not tasks:
+        return ended
+    with listening(_show_loading):
+        work = RunTasks(load_model(project, device, store))
+    reported: list[str] = []
+    try:
+        with listening(partial(_show_step, tasks, reported)):
+            for report in work.all(tasks):
+                check_stopped()
+                reported.append(report.name)
+                if report.is_disk_full:  # for the other images, too
+                    ended.disk_full = report.problem
+                    break
+                ended.done += not report.problem
+                if problem := report.problem or _kept_in_library(project, report.name):
+                    ended.problems[report.name] = problem
+                show(About(report.name))
+    except Cancelled:
+        ended.stopped = True
+    return ended
+
+
+def _show_loading(news: Any) -> None:
+    if isinstance(news, str):
+        show(ManyImages(news))
+    else:
+        check_stopped()
+
+
+def _show_step(tasks: Sequence[ImageTask], reported: Sequence[str], progress: Any) -> None:
+    if text := getattr(progress, "text", ""):
+        done = min(len(reported), len(tasks) - 1)
+        share = (done + (getattr(progress, "fraction", None) or 0.0)) / len(tasks)
+        where = f"Image {done + 1:,} of {len(tasks):,}: {tasks[done].name}, {text}"
+        show(partial(ManyImages, where, share))
+
+
+def decide_work(
+    project: OpenProject,
+    steps: Callable[[OpenProject], Iterable[ImageStep]],
+    total: int,
+    library: Library | None,
+) -> Decided:
+    """Decide about regions, image by image; Cancel keeps what was decided so far."""
+    done: dict[str, Step] = {}
+    problems: dict[str, str] = {}
+    try:
+        for number, (name, step, problem) in enumerate(steps(project), 1):
+            if step:
+                done[name] = step
+                summary = None
+                with suppress(MaskInversionError, OSError):
+                    if library is not None:
+                        update_library(project, name, library)
+                with suppress(MaskInversionError, OSError):
+                    summary = summarize(project, name)
+                show(About(name, summary))  # stops here if it has to
+            if problem:
+                problems[name] = problem
+            show(partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total))
+    except Cancelled:
+        return Decided(steps=done, problems=problems, stopped=True)
+    return Decided(steps=done, problems=problems)
+
+
+def export_work(project: OpenProject, out: Path, formats: Sequence[str], **options: Any) -> str:
+    """Export all images; return what was written."""
+    from ...batch.exporting import export_steps
+
+    total, text = max(len(project.by_name), 1), ""
+    for number, exported in export_steps(project, out, formats, **options):
+        show(partial(ManyImages, f"Exporting image {number:,} of {total:,}", number / total))
+        text = exported.text
+    return f"Exported {text}"

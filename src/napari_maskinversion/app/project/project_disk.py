@@ -1,0 +1,296 @@
+"""What the panel writes for a project: one thing after the other, in a worker. No Qt, no napari."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...base.errors import EmptyMaskError, MaskInversionError
+from ...base.identity import Position, RegionIdentity, identify
+from ...base.regions import Region
+from ...base.wording import one_line
+from ...batch.opened import OpenProject, Place, State, changed_image, edit, free_name, write_place
+from ...batch.project import Project, relative, stored_settings
+from ...language.labels.vocabulary import Vocabulary
+from ...results.export.bundle import Masks
+from ...results.results import Results
+from ...results.settings import RunSettings, fields_of
+
+if TYPE_CHECKING:
+    from ..layer_input.run_input import RunInput
+
+WORDS: Final = "_words.yaml"  # after the project's name: words that have groups
+_MODEL: Final = ("model", "architecture")  # one makes no sense without the other
+_OWN: Final = ("device", "chunk_size", "series")  # of the machine or an image, not the project
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Written:
+    """What was written."""
+
+    project: OpenProject  # As it is now
+    image: str = ""  # The image whose regions or results changed; "" for none
+    regions: tuple[RegionIdentity, ...] | None = None  # Its regions, if they were written
+    layers: int = 0  # How many layers have such regions
+    words: bool = False  # Whether words or settings of the project changed
+    stamp: int = 0  # Which edits of regions were to be kept
+    problem: str = ""  # Why they could not be
+
+
+@dataclass(slots=True, eq=False)
+class SavedRegions:
+    """The regions of an image as they are on the disk: set by the worker that writes them."""
+
+    regions: tuple[RegionIdentity, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Edits:
+    """What the user has changed of the settings and words of a project.
+
+    The panel shows another model where that of the project is missing. Only what differs from what
+    it showed at first was changed by the user.
+    """
+
+    settings: RunSettings  # As the panel showed them at first
+    words: Vocabulary | None
+    of_regions: bool = False  # Whether these words came with a file of regions
+    _values: dict[str, Any] = field(default_factory=dict)
+    _words: Vocabulary | None = None
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the user has changed the words."""
+        return self._words is not None
+
+    def note(self, settings: RunSettings, words: Vocabulary | None) -> bool:
+        """Note what differs by now; return whether anything was ever changed."""
+        now = {one.key: settings.get(one.key) for one in fields_of() if one.key not in _OWN}
+        first = {key: self.settings.get(key) for key in now}
+        first["threshold"] = None if self.words is None else self.words.threshold
+        now["threshold"] = first["threshold"] if words is None else words.threshold
+        changed = {key for key, value in now.items() if value != first[key]} | set(self._values)
+        if changed & set(_MODEL):
+            changed |= set(_MODEL)
+        self._values = {key: now[key] for key in changed}
+        if words is not None and (self.has_words or not self._alike(words)):
+            self._words = words
+        return bool(changed) or self.has_words
+
+    def _alike(self, words: Vocabulary) -> bool:
+        """Return whether settings can tell the difference: a threshold that is in no file."""
+        first = self.words
+        if first is None or (self.settings.threshold is None and _lost(first, words)):
+            return False
+        return replace(first, threshold=words.threshold) == words
+
+    def made_in(self, settings: RunSettings) -> tuple[Vocabulary | None, RunSettings]:
+        """Return the words, if they were changed, and a project's settings with the changes."""
+        settings, words = settings.changed(self._values), self._words
+        if words is None:
+            return None, settings
+        if "threshold" not in self._values and settings.threshold is None:
+            settings = settings.changed({"threshold": words.threshold})  # that of their file
+        return replace(words, threshold=settings.threshold), settings
+
+
+def _lost(before: Vocabulary, now: Vocabulary) -> bool:
+    """Return whether words no longer have a threshold."""
+    return before.threshold is not None and now.threshold is None
+
+
+class ProjectDisk:
+    """Writes for one open project; its methods belong in a worker, one at a time."""
+
+    def __init__(self, project: OpenProject, edits: Edits | None = None) -> None:
+        self.project, self.edits = project, edits or Edits(project.settings, None)
+
+    def save_regions(
+        self, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
+    ) -> Written | None:
+        """Keep the regions of an image, unless they are on the disk already."""
+        from ...batch.opened import save_drawn
+        from ..layer_input.label_layers import annotations_of
+
+        joined, shape = _joined(layers)
+        regions = [pair for own in joined for pair in own]
+        now = tuple(identify(region, position) for position, region in regions)
+        if set(now) == set(saved.regions):
+            return None
+        drawn = annotations_of(regions, shape)
+        file = save_drawn(self.project, name, drawn) if now else None
+        path = None if file is None else relative(file, self.project.folder)
+        more = bool(set(now) - set(saved.regions))
+        before = self.project.by_name[name]
+        state: State = "open" if more else before.state  # nobody has decided about a new region
+        if (path, state) != (before.regions, before.state):
+            self._edit(lambda project: changed_image(project, name, regions=path, state=state))
+        saved.regions = now
+        return Written(project=self.project, image=name, regions=now, layers=sum(map(bool, joined)))
+
+    def keep_regions(
+        self, stamp: int, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
+    ) -> Written:
+        """Do `save_regions`, and report also how that failed."""
+        try:
+            written = self.save_regions(name, layers, saved) or Written(project=self.project)
+            return replace(written, stamp=stamp)
+        except (MaskInversionError, OSError) as error:
+            return Written(project=self.project, stamp=stamp, problem=one_line(error))
+
+    def save_results(
+        self,
+        name: str,
+        results: Results,
+        masks: Masks,
+        settings: RunSettings,
+        *,
+        identities: Iterable[RegionIdentity],
+        saved: SavedRegions,
+    ) -> Written | None:
+        """Keep the results of a run, if it was one that a batch would make.
+
+        ``identities`` are its regions; results of only some of those that are saved are not kept.
+        """
+        from ...batch.decided import add_to_library
+        from ...batch.finished import Finished
+        from ...batch.image_run import store
+        from ...pipeline.job import open_job
+
+        task = self.project.task(name)
+        if task is None or set(identities) != set(saved.regions):
+            return None
+        own = task.settings.changed({key: settings.get(key) for key in (*_OWN, "planes")})
+        same_words = task.vocabulary in (None, results.info.vocabulary)
+        if own != settings or not same_words or results.info.vocabulary is None:
+            return None
+        finished = Finished.of(task)
+        with open_job(task.image, task.regions, task.settings) as job:
+            bundle = job.bundle(results, masks)
+        store(task, bundle, finished)
+        add_to_library(self.project, name)
+        return Written(project=self.project, image=name)
+
+    def set_states(self, done: Mapping[str, bool]) -> Written | None:
+        """Keep which images are done."""
+        before = self.project.by_name
+        states = {name: "done" if now else "open" for name, now in done.items()}
+        states = {name: now for name, now in states.items() if before[name].state != now}
+        if not states:
+            return None
+
+        def change(project: Project) -> Project:
+            for name, now in states.items():
+                project = changed_image(project, name, state=now)
+            return project
+
+        self._edit(change)
+        return Written(project=self.project)
+
+    def set_words(self, vocabulary: Vocabulary | None, settings: RunSettings) -> Written | None:
+        """Keep words, if there are some, and settings for the images that follow."""
+        before, folder = self.project, self.project.folder
+        if vocabulary is not None:
+            settings = settings.changed({"threshold": vocabulary.threshold})
+        own = {key: before.settings.get(key) for key in _OWN}
+        stored = stored_settings(settings.changed(own), folder)
+        same_words = vocabulary is None or _same_words(before, vocabulary)
+        if same_words and stored == stored_settings(before.settings, folder):
+            return None
+        words = {} if vocabulary is None or same_words else self._words(vocabulary)
+        self._edit(lambda project: Project(**{**dict(project), "settings": stored, **words}))
+        return Written(project=self.project, words=True)
+
+    def _words(self, vocabulary: Vocabulary) -> dict[str, Any]:
+        fields = words_of(vocabulary, self.project.folder)
+        if any(vocabulary.groups):  # which a list cannot hold
+            usual = self.project.file.with_name(f"{self.project.file.stem}{WORDS}")
+            file = free_name(usual, lambda one: self.project.project.labels == one.name)
+            replace(vocabulary, threshold=None).save(file, overwrite=True)
+            fields["labels"] = file.name
+        return fields
+
+    def add(self, change: Callable[[Project], Project]) -> Written:
+        """Change the list of images."""
+        self._edit(change)
+        return Written(project=self.project)
+
+    def keep_place(self, place: Place) -> None:
+        """Keep where the user is."""
+        write_place(self.project.file, place)
+
+    def _edit(self, change: Callable[[Project], Project]) -> None:
+        self.project = self.project.with_project(edit(self.project.file, change))
+
+
+def _joined(
+    layers: Sequence[Sequence[RunInput]],
+) -> tuple[list[list[tuple[Position, Region]]], tuple[int, int]]:
+    """Return the regions of each layer with ids that no other has, and the size of a plane."""
+    joined: list[list[tuple[Position, Region]]] = []
+    taken: set[int] = set()
+    outlines: set[str] = set()
+    shape = (0, 0)
+    for inputs in layers:
+        own = []
+        for one in inputs:
+            try:
+                tasks = one.tasks()
+            except EmptyMaskError:  # no region is left, or it lies outside the image
+                continue
+            shape = tasks[0].regions.shape
+            own += [(task.position, region) for task in tasks for region in task.regions]
+        own = [pair for pair in own if identify(pair[1], pair[0]).mask not in outlines]
+        highest = max((0, *taken, *(region.id for _, region in own)))
+        ids: dict[int, int] = {}
+        for _, region in own:  # one object keeps one id on all planes
+            if region.id not in ids:
+                clash = region.id < 1 or region.id in taken
+                highest += clash
+                ids[region.id] = highest if clash else region.id
+        joined.append([(place, replace(region, id=ids[region.id])) for place, region in own])
+        taken |= set(ids.values())
+        outlines |= {identify(region, place).mask for place, region in own}
+    return joined, shape
+
+
+def words_of(vocabulary: Vocabulary, folder: Path) -> dict[str, Any]:
+    """Return the fields of a project that hold words; groups have no place there."""
+    from ...language.labels.label import TEMPLATES
+    from ...language.labels.vocabulary import to_text
+
+    named = zip(vocabulary.labels, vocabulary.colors, strict=False)
+    usual = vocabulary.templates == TEMPLATES["photo"]
+    listed = to_text(vocabulary.full_labels) if vocabulary.synonyms else vocabulary.labels
+    learned = vocabulary.learned
+    file = None if learned is None or learned.file is None else learned.file
+    return {
+        "labels": listed,
+        "classifier": None if file is None else relative(file, folder),
+        "templates": () if usual else vocabulary.templates,
+        "colors": {name: color for name, color in named if color},
+    }
+
+
+def defaults(vocabulary: Vocabulary | None, settings: RunSettings, folder: Path) -> Project:
+    """Return a project without images that has these words and settings."""
+    words: dict[str, Any] = {}
+    if vocabulary is not None:
+        words = words_of(vocabulary, folder)
+        settings = settings.changed({"threshold": vocabulary.threshold})
+    usual = RunSettings()
+    own = {key: usual.get(key) for key in _OWN}
+    return Project(settings=stored_settings(settings.changed(own), folder), **words)
+
+
+def _same_words(project: OpenProject, vocabulary: Vocabulary) -> bool:
+    """Return whether a project has these words; its settings hold the threshold."""
+    try:
+        before = project.project.vocabulary(project.folder, None)
+    except MaskInversionError:  # the file of words is gone
+        return False
+    if before is None or _lost(before, vocabulary):
+        return False
+    return replace(before, threshold=vocabulary.threshold) == vocabulary

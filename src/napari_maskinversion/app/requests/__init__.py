@@ -1,0 +1,1 @@
+"""From session and layers to the work of a run."""

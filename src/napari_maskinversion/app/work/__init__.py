@@ -1,0 +1,1 @@
+"""Tasks of a worker thread, and the model that workers share."""
