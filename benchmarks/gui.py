@@ -184,7 +184,7 @@ def gaps(widget: Any, longest: dict[str, float], regions: int) -> dict[str, obje
     with Heartbeat() as heartbeat:
         seconds = press_run(widget)
     if widget.results.model.rowCount() != regions:
-        raise SystemExit(f"The run made no results: {widget.session.notice}")
+        raise SystemExit(f"The run made no results: {widget.session.status.notice}")
     own = dict(longest)
     settle(ready(widget))
     return {"seconds": round(seconds, 2), "own_calls_ms": own, **heartbeat.report()}

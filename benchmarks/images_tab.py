@@ -88,30 +88,30 @@ def work_through(folder: Path, count: int, pause: float) -> dict[str, Any]:
     hands, session = Hands(viewer, panel), panel.session
     hands.rest(2)
     viewer.window._qt_window.activateWindow()
-    panel.session.ask("open images", [folder])  # dropped on the panel
+    panel.session.project.open_images.emit([folder])  # dropped on the panel
     hands.wait(lambda: panel.images.shown is not None)
     panel.vocabulary.text.setPlainText(WORDS)
     hands.rest(1)
     viewer.window._qt_viewer.canvas.native.setFocus()
     hands.press("Return", ctrl=True)  # Suggest words
-    hands.wait(lambda: bool(session.results) and not session.run.running)
+    hands.wait(lambda: bool(session.run.results) and not session.run.progress.running)
     hands.press("Return", ctrl=True)  # Review
     hands.wait(lambda: panel.review.state is not None)
     waits, processor, prepared, actions = [], [], [], []
     begun = time.monotonic()
     for number in range(count):
-        total = len(session.results)
+        total = len(session.run.results)
         for decided in range(1, total + 1):
             hands.rest(pause)
             hands.press("A")
-            hands.wait(lambda n=decided: session.decided >= n)
+            hands.wait(lambda n=decided: session.review.decided_count >= n)
         if number == count - 1:
             break
-        state, name = panel.review.state, session.project.current
+        state, name = panel.review.state, session.project.state.current
         prepared.append(bool(panel.images.ahead._kept))
         keys, clock, thread = hands.keys, time.monotonic(), time.thread_time()
         hands.press("Return", ctrl=True)  # Next image
-        hands.wait(lambda before=name: session.project.current != before)
+        hands.wait(lambda before=name: session.project.state.current != before)
         hands.wait(lambda before=state: panel.review.state not in (None, before))
         waits.append(time.monotonic() - clock)
         processor.append(time.thread_time() - thread)

@@ -124,7 +124,7 @@ def work_through(folder: Path) -> dict[str, Any]:
     panel.vocabulary.text.setPlainText("field\nhouse")
     report["open_folder"] = pulse.measure(
         hands,
-        lambda: panel.session.ask("open images", [folder]),
+        lambda: panel.session.project.open_images.emit([folder]),
         lambda: panel.images.shown is not None,
     )
     report["regions_from_file"] = pulse.measure(
@@ -134,7 +134,7 @@ def work_through(folder: Path) -> dict[str, Any]:
     )
     panel.model.form.set_values({"inversion.steps": 1})
     report["suggest"] = pulse.measure(
-        hands, panel.start, lambda: bool(session.results) and not session.run.running
+        hands, panel.start, lambda: bool(session.run.results) and not session.run.progress.running
     )
     report["open_review"] = pulse.measure(
         hands, lambda: panel.do("review"), lambda: panel.review.state is not None
@@ -142,14 +142,14 @@ def work_through(folder: Path) -> dict[str, Any]:
     keys = []
     for number in range(1, 9):
         act = lambda: panel.review.act("accept")  # noqa: E731
-        keys.append(pulse.measure(hands, act, lambda n=number: session.decided >= n))
+        keys.append(pulse.measure(hands, act, lambda n=number: session.review.decided_count >= n))
     report["review_key"] = max(keys, key=lambda one: one["processor_s"])
-    before = session.project.current
+    before = session.project.state.current
     report["next_image"] = pulse.measure(
-        hands, lambda: panel.images.move(1), lambda: session.project.current != before
+        hands, lambda: panel.images.move(1), lambda: session.project.state.current != before
     )
     report["and_back"] = pulse.measure(
-        hands, lambda: panel.images.move(-1), lambda: session.project.current == before
+        hands, lambda: panel.images.move(-1), lambda: session.project.state.current == before
     )
     panel.shut_down()
     viewer.close()

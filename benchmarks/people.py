@@ -180,7 +180,7 @@ class Person:
         self.wait(lambda: self.panel.review.state is not None)
         while session.undecided:
             left = session.undecided
-            region = session.results.regions[session.row]
+            region = session.run.results.regions[session.review.row]
             word = right(region.id) or region.ranking.labels[0]
             choices = {choice.label: choice.key for choice in self.panel.review.state.choices}
             accepted += word == region.ranking.labels[0]
@@ -235,7 +235,7 @@ def from_the_hub(person: Person, folder: Path) -> dict[str, Any]:
     person.type("person\ndog\ncar")
     person.next("Suggest words")
     person.suggestions()
-    warned = person.panel.session.doubt is not None
+    warned = person.panel.session.run.doubt is not None
     return person.record(regions=painted, exported="", warned=warned)
 
 
@@ -291,7 +291,7 @@ def keyboard_alone(person: Person, folder: Path) -> dict[str, Any]:
     person.next("Suggest words", press)
     person.suggestions()
     person.next("Review", press)
-    count = len(person.panel.session.results)
+    count = len(person.panel.session.run.results)
     person.decide_all(lambda _: "")
     person.next("Export", press)
     menu, path = person.panel.exports.part.export.menu(), folder / "sample_coco.json"
@@ -333,8 +333,8 @@ def cell_by_cell(person: Person, folder: Path) -> dict[str, Any]:
     session, names = person.panel.session, list(dict.fromkeys(name for name, _ in truth))
     right = 0
     for name in names:
-        person.wait(lambda name=name: session.project.current == name)
-        person.wait(lambda: bool(session.results))
+        person.wait(lambda name=name: session.project.state.current == name)
+        person.wait(lambda: bool(session.run.results))
         if name == names[0]:  # the review goes on by itself on the next ones
             person.next("Review")
         right += person.decide_all(lambda number, name=name: truth[name, number])
@@ -351,8 +351,8 @@ def suggest_all(person: Person, folder: Path) -> None:
     person.type("\n".join(WORDS.values()))
     person.open_tab("images")
     person.click(person.panel.images.part.suggest)
-    person.wait(lambda: person.panel.session.many is not None)
-    person.wait(lambda: person.panel.session.many is None)
+    person.wait(lambda: person.panel.session.status.many is not None)
+    person.wait(lambda: person.panel.session.status.many is None)
 
 
 def cells(name: str) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:

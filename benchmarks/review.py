@@ -110,7 +110,7 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
     widget.session.show(
         ResultRecord(
             results=results,
-            snapshot=widget.session.snapshot(),
+            snapshot=widget.session.run.snapshot(),
             finder=prepared.finder,
             identities=tuple(identities),
             settled=True,

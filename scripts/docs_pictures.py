@@ -94,7 +94,7 @@ class Window:
         panel = self.panel
         self.wait(lambda: panel.foot.button.text().startswith("Suggest"))
         panel.start()
-        self.wait(lambda: not panel.runner.busy and panel.session.results is not None)
+        self.wait(lambda: not panel.runner.busy and panel.session.run.results is not None)
         self.rest(0.6)
 
     def pick(self, row: int) -> None:
@@ -158,7 +158,7 @@ class Window:
         session, review = self.panel.session, self.panel.review
         for _ in range(min(at_most, session.undecided)):
             left = session.undecided
-            word = self.truth[session.results.regions[session.row].id]
+            word = self.truth[session.run.results.regions[session.review.row].id]
             choices = {choice.label: choice.key for choice in review.state.choices}
             review.act(f"pick {choices[word]}")
             self.wait(lambda left=left: session.undecided < left)
@@ -254,7 +254,7 @@ def find(window: Window) -> None:
     window.wait(lambda: not panel.finder.worker.busy)
     window.rest()
     window.shoot_tabs("find", "explore")
-    best = window.truth[panel.session.results.regions[panel.session.row].id]
+    best = window.truth[panel.session.run.results.regions[panel.session.review.row].id]
     if best != "frog":
         window.problems.append(f"find: 'a green frog' is a {best}")
 
@@ -272,7 +272,7 @@ def captions(window: Window, folder: Path) -> None:
     window.wait(lambda: not panel.captions.generated.worker.busy)
     window.rest()
     window.shoot_tabs("captions", "explore", "label")
-    for region in panel.session.results.regions:
+    for region in panel.session.run.results.regions:
         best, written = region.captions.captions[0], region.generated_caption
         if window.truth[region.id] not in best:
             window.problems.append(f"captions: region {region.id} is said to be {best!r}")
@@ -331,10 +331,10 @@ def photographs(window: Window, _: Path) -> None:
     layer.data_setitem(skimage.draw.ellipse(120, 290, 105, 125), 1)  # the cup
     layer.data_setitem(skimage.draw.ellipse(287, 368, 42, 42), 2)  # the spoon
     panel.reveal("label")
-    window.wait(lambda: panel.session.image_unknown)
+    window.wait(lambda: panel.session.run.image_unknown)
     window.rest(1)
     window.shoot("photograph")
-    before = panel.session.settings.model
+    before = panel.session.run.settings.model
     panel.model.choose("ViT-B-16/openai")
     panel.controller.settings.bring("Model")
     window.rest()
@@ -381,7 +381,7 @@ def aerial(window: Window, folder: Path) -> None:
     window.panel.review.part.form.set_values({"colors": True})
     window.decide(len(window.truth))
     panel.reveal("label")
-    regions = panel.session.results.regions
+    regions = panel.session.run.results.regions
     right = [row for row, one in enumerate(regions) if one.suggestion == window.truth[one.id]]
     window.pick(right[0] if right else 0)
     window.rest(1)
@@ -411,7 +411,7 @@ def reopened(window: Window, folder: Path) -> None:
     window.viewer.layers.remove("masks")
     window.rest()
     panel.exports.open_file(saved)
-    window.wait(lambda: panel.session.regions is not None)
+    window.wait(lambda: panel.session.run.regions is not None)
     window.wait(lambda: panel.results.model.rowCount() == len(scene.truth))
     window.rest(1)
     window.review()
@@ -434,15 +434,15 @@ def images(window: Window, folder: Path) -> None:
             skimage.io.imsave(file, np.ascontiguousarray(pixels[flip]), check_contrast=False)
     window.truth = scene.truth
     panel.vocabulary.text.setPlainText("red blood cell\nwhite blood cell\nplatelet")
-    panel.session.ask("open images", [place])
+    panel.session.project.open_images.emit([place])
     window.wait(lambda: panel.images.shown is not None)
     panel.images.part.suggest.click()
     window.rest()
-    window.wait(lambda: panel.session.many is None and panel.session.results is not None)
+    window.wait(lambda: panel.session.status.many is None and panel.session.run.results is not None)
     window.review()
     window.decide(len(window.truth))
     panel.do("next image")
-    window.wait(lambda: panel.session.project.current == "smear-2.png")
+    window.wait(lambda: panel.session.project.state.current == "smear-2.png")
     window.wait(lambda: panel.session.reviewed is not None)
     window.decide(6)
     panel.reveal("images")

@@ -34,7 +34,7 @@ def moments(window: Window) -> Iterator[tuple[str, list[Callable[[], object]]]]:
     tabs = [tab(name) for name in TABS]
     yield "empty", tabs
     viewer.open_sample("napari-maskinversion", "coffee")
-    window.wait(lambda: panel.session.image_unknown)
+    window.wait(lambda: panel.session.run.image_unknown)
     yield "photograph", tabs[:1]
     viewer.layers.clear()
     window.open_sample("everyday-1")

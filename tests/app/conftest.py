@@ -4,6 +4,7 @@ import pytest
 from napari.components import ViewerModel
 
 from tests._napari.conftest import inverted, scene  # noqa: F401
+from tests._napari.explore.conftest import results, shared, show  # noqa: F401
 from tests._napari.images.conftest import computed, computed_once, one_model  # noqa: F401
 
 

@@ -159,7 +159,7 @@ def test_no_data_is_no_region(tmp_path, nodata, kind):
         (task,) = prepare(viewer, session).tasks()
         assert task.regions.ids == [1, 3]
         lazy = viewer.add_labels(from_array(labels), metadata={FILE: str(tmp_path / "a.tif")})
-        session.choose(image=session.image, regions=lazy)
+        session.choose(image=session.run.image, regions=lazy)
         (task,) = prepare(viewer, session).tasks()
         assert task.regions.ids == [1, 3]
         # Pixels are compared in the worker; and not at all with 0, which is no region anyway.

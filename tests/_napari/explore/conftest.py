@@ -33,7 +33,7 @@ def shared(qapp, monkeypatch):
         getattr(viewer, f"add_{kind}")(data, **options)
     image, regions = viewer.layers
     session.choose(image=image, regions=regions)
-    session.change_settings({"model": "demo", "device": "cpu", "inversion.steps": 1})
+    session.run.change_settings({"model": "demo", "device": "cpu", "inversion.steps": 1})
     return Shared(viewer, session, ResultsOnCanvas(viewer), ModelStore())
 
 
@@ -44,9 +44,9 @@ def show(shared, results):
     def show_them():
         viewer, session = shared.viewer, shared.session
         view = ViewPoint.of(viewer)
-        image, regions = (Grid.of(layer, view) for layer in session.layers)
+        image, regions = (Grid.of(layer, view) for layer in session.run.layers)
         finder = PlaneFinder(view, image, regions, all_planes=False)
-        record = ResultRecord(results=results, snapshot=session.snapshot(), finder=finder)
+        record = ResultRecord(results=results, snapshot=session.run.snapshot(), finder=finder)
         session.show(record.changed(settled=True))
 
     return show_them

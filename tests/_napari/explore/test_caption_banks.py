@@ -74,7 +74,7 @@ def test_building_can_be_stopped_and_gone_on_with(
     done = part.bank.done
     assert 0 < done < 700
     assert "press Continue" in part.about.text()
-    assert "cannot be used yet" in shared.session.captions_problem  # by the next run
+    assert "cannot be used yet" in shared.session.run.captions_problem  # by the next run
     monkeypatch.setattr(Backbone, "encode_text", encode)
     counted["sentences"] = 0
     press(qtbot, part.resume)
@@ -88,9 +88,9 @@ def test_building_can_be_stopped_and_gone_on_with(
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *a, **k: str(folder))
     press(qtbot, part.open)
     qtbot.waitUntil(lambda: part.banks.currentIndex() == 1)
-    shared.session.change_settings({"model": "ViT-B-16/openai"})
+    shared.session.run.change_settings({"model": "ViT-B-16/openai"})
     assert "was built with the model demo, not with ViT-B-16/openai" in part.about.text()
-    assert shared.session.captions_problem == part.about.text()
+    assert shared.session.run.captions_problem == part.about.text()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ _CTRL = Qt.KeyboardModifier.ControlModifier
 def panel(window, opened):
     """The panel with 50 regions in five groups of ten, by their embeddings."""
     panel, random = opened(), np.random.default_rng(0)
-    record = panel.session.record
+    record = panel.session.run.record
     regions = [
         replace(one, raw_embedding=np.float32(np.eye(8)[row // 10] + 0.03 * random.normal(size=8)))
         for row, one in enumerate(record.results.regions)
@@ -79,13 +79,13 @@ def test_a_lasso_and_clicks_select_regions_everywhere_and_the_table_shows_where_
     qtbot, panel, window
 ):
     view, session = show_map(qtbot, panel), panel.session
-    points = session.mapped[1]
+    points = session.explore.mapped[1]
     assert "cat 25" in view.legend.text()
     # Around a group with the button, in the table and on the image.
     qtbot.mouseClick(view.lasso, _LEFT)
     drag(qtbot, view.canvas, around(pixels_of(view, points[20:30])))
-    assert session.rows == tuple(range(20, 30))
-    assert panel.results.row == session.row == 20
+    assert session.review.rows == tuple(range(20, 30))
+    assert panel.results.row == session.review.row == 20
     ranges = panel.results.table.selectionModel().selectedRows()
     assert sorted(one.row() for one in ranges) == list(range(20, 30))
     # their squares of ten pixels are three rows of the scene down
@@ -94,7 +94,7 @@ def test_a_lasso_and_clicks_select_regions_everywhere_and_the_table_shows_where_
     qtbot.mouseClick(view.lasso, _LEFT)
     # Shift does the same, Ctrl adds; a drag without them moves the map.
     drag(qtbot, view.canvas, around(pixels_of(view, points[:10])), _SHIFT | _CTRL)
-    assert session.rows == (*range(10), *range(20, 30))
+    assert session.review.rows == (*range(10), *range(20, 30))
     before = pixels_of(view, points[:1])
     drag(qtbot, view.canvas, [(40, 40), (70, 50)])
     np.testing.assert_allclose(pixels_of(view, points[:1]) - before, [[30, 10]], atol=0.1)
@@ -104,9 +104,9 @@ def test_a_lasso_and_clicks_select_regions_everywhere_and_the_table_shows_where_
     wide, high = view.canvas.width(), view.canvas.height()
     drag(qtbot, view.canvas, [(0, 0), (wide, 0), (0, high)], _SHIFT)
     x, y = pixels_of(view, points).T
-    assert session.rows == tuple(np.flatnonzero(x / wide + y / high < 1))
+    assert session.review.rows == tuple(np.flatnonzero(x / wide + y / high < 1))
     drag(qtbot, view.canvas, pixels_of(view, points[45:46]))
-    assert (session.rows, session.row, session.picked) == ((45,), 45, True)
+    assert (session.review.rows, session.review.row, session.review.picked) == ((45,), 45, True)
     assert not panel.canvas.further.visible
     # And back.
     flags = QItemSelectionModel.SelectionFlag
@@ -127,11 +127,11 @@ def test_map_gallery_table_and_canvas_mark_the_same_regions(qtbot, panel):
     gallery.sort.activated.emit(1)
     assert sorted(gallery.wall.marked) == [*range(20, 25)]
     gallery.wall.mark([3, 30, 31])
-    qtbot.waitUntil(lambda: session.rows == (3, 30, 31))
+    qtbot.waitUntil(lambda: session.review.rows == (3, 30, 31))
     assert view.rows.tolist() == list(panel.results._selected) == [3, 30, 31]
     assert len(panel.canvas.further.corners) == 2
     gallery.act("end")
-    qtbot.waitUntil(lambda: session.rows == ())
+    qtbot.waitUntil(lambda: session.review.rows == ())
     assert not len(gallery.wall.marked)
     panel.results.select(7)
     assert view.rows.tolist() == gallery.wall.marked.tolist() == [7]
@@ -141,7 +141,7 @@ def test_points_follow_decisions_columns_and_results_and_the_map_closes(
     qtbot, panel, window, messages
 ):
     view, session = show_map(qtbot, panel), panel.session
-    points = session.mapped[1]
+    points = session.explore.mapped[1]
     offered = [view.color.itemText(place) for place in range(view.color.count())]
     assert offered[:2] == ["word", "decision"]
     assert {"suggestion", "probability"} & set(offered)
@@ -150,12 +150,12 @@ def test_points_follow_decisions_columns_and_results_and_the_map_closes(
     qtbot.waitUntil(lambda: panel.review.state is not None)
     view.color.setCurrentText("decision")
     assert "undecided 50" in view.legend.text()
-    session.rows = (4, 5, 6)
+    session.review.rows = (4, 5, 6)
     panel.review.act("accept")
     assert "accepted 3" in view.legend.text()
     # Columns of the layer's features: a row for each label, as plots of other plugins take them.
     qtbot.mouseClick(view.into_layer, _LEFT)
-    layer = session.regions
+    layer = session.run.regions
     features = layer.features[["map_x", "map_y"]]
     np.testing.assert_allclose(features.to_numpy(float), points)
     assert "map_x, map_y" in messages[-1]
@@ -168,10 +168,10 @@ def test_points_follow_decisions_columns_and_results_and_the_map_closes(
     view = show_map(qtbot, panel)
     assert maps() == [view]
     # Other results are not those of the map.
-    record = session.record
+    record = session.run.record
     fewer = Results(record.results.info, record.results.regions[:9])
-    session.show(record.changed(results=fewer, table=None, snapshot=session.snapshot()))
-    assert session.mapped is None
+    session.show(record.changed(results=fewer, table=None, snapshot=session.run.snapshot()))
+    assert session.explore.mapped is None
     assert "press Show map" in panel.map.about.text()
     panel.shut_down()
     assert not maps()
@@ -182,23 +182,23 @@ def test_regions_of_a_library_are_on_the_map_and_open_where_they_are(qtbot, pane
     library.add(bundle(4))
     library.add(bundle(3, seed=5))
     show_map(qtbot, panel)
-    panel.session.library = library
+    panel.session.explore.library = library
     view, asked = show_map(qtbot, panel, "The library"), []
     assert "red cell 4" in view.legend.text()
-    panel.session.events.asked.connect(lambda one: one and asked.append(one.value))
+    panel.session.project.open_region.connect(asked.append)
     view.picked.emit(np.array([5]), False)
     assert asked == [RegionPlace("image-5.png", 2, ())]
-    assert panel.session.marked == tuple(asked)
+    assert panel.session.review.marked == tuple(asked)
     assert view.rows.tolist()[-1:] == [5]
     view.picked.emit(np.array([1, 2]), True)
     assert view.rows.tolist() == [1, 2, 5]
     # It follows decisions made elsewhere, and says that there are more regions.
     view.color.setCurrentText("decision")
     taken = Change(RegionKey(2), None, Decision(region=RegionKey(2), status="rejected"))
-    panel.session.ask("decided", (None, Decided(steps={"image-5.png": (taken,)}), {}))
+    panel.session.review.decided.emit(None, Decided(steps={"image-5.png": (taken,)}), {})
     assert "rejected 1" in view.legend.text()
     library.add(bundle(2, seed=6, decisions=["accepted", "rejected"]))
-    panel.session.library_changes += 1
+    panel.session.explore.library_changes += 1
     assert "newer regions" in panel.map.about.text()
     assert "undecided 6" in view.legend.text()  # without the new ones
 

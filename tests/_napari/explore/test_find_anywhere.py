@@ -76,7 +76,7 @@ def test_words_become_regions_in_one_click_and_one_undo_takes_them_back(
     qtbot.waitUntil(lambda: drawn(1))
     assert part.hits.make.text() == "Make 1 region"
     qtbot.mouseClick(part.hits.make, Qt.MouseButton.LeftButton)
-    made = panel.session.regions
+    made = panel.session.run.regions
     assert border.corners is None
     assert part.hits.isHidden()
     assert part.model.rowCount() == 0
@@ -94,7 +94,7 @@ def test_words_become_regions_in_one_click_and_one_undo_takes_them_back(
     before = made.data.copy()
     part.hits.threshold.setValue(part.hits.threshold.minimum())
     qtbot.mouseClick(part.hits.make, Qt.MouseButton.LeftButton)
-    assert panel.session.regions is made
+    assert panel.session.run.regions is made
     assert made.data.max() > 2
     assert np.array_equal(made.data[before > 0], before[before > 0])  # nothing is painted over
     made.undo()
@@ -158,7 +158,7 @@ def test_hits_of_an_image_that_was_closed_meanwhile_are_not_shown(qtbot, viewer,
     viewer.layers.clear()
     viewer.layers.selection.clear()  # napari holds what was current
     gc.collect()
-    assert panel.session.image is None
+    assert panel.session.run.image is None
     qtbot.waitUntil(lambda: not part.worker.busy, timeout=120_000)
     assert part.hits.isHidden()
     assert part.model.rowCount() == 0
@@ -183,9 +183,9 @@ def test_regions_are_made_for_the_image_of_the_hits(viewer, dock):
     session = dock().session
     session.choose(image=second)
     make_regions(viewer, session, first, plane(viewer, first), squares((2, 2)))
-    assert session.layers == (second, None)
+    assert session.run.layers == (second, None)
     session.choose(image=first)
-    assert session.regions.name == "cell (found)"
+    assert session.run.regions.name == "cell (found)"
     viewer.layers.remove(second)
     with pytest.raises(InputError, match="closed"):
         make_regions(viewer, session, second, plane(viewer, first), squares((2, 2)))
@@ -221,7 +221,7 @@ def test_settings_of_drawn_regions_show_only_where_these_are_ranked(widget):
     assert all(row.isHidden() for row in rows)
     part.anywhere.setChecked(False)
     assert not any(row.isHidden() for row in rows)
-    widget.session.region_count = 0
+    widget.session.run.region_count = 0
     assert all(row.isHidden() for row in rows)
     # There is nothing yet that others could be like; the button says what is missing.
     assert not part.like.isEnabled()
@@ -250,5 +250,5 @@ def test_sam_3_finds_by_words_where_its_folder_is(qtbot, viewer, dock, monkeypat
         assert "sam3 proposed" in part.about.text()
         assert part.model.rowCount() >= 1
         # What embeddings do not depend on asks nothing anew.
-        panel.session.change_settings({"unsure.margin": 0.2 + len(asked) / 100})
+        panel.session.run.change_settings({"unsure.margin": 0.2 + len(asked) / 100})
     assert (asked, loaded) == ([["cell"], ["dot"]], [1])

@@ -211,13 +211,13 @@ def test_the_canvas_shows_what_was_found_only_beside_the_words(window, qtbot, pa
         panel.tabs.show_tab(tab)
         assert is_map_of(heat, other)
     # With results of other regions, one of the same number is not what was found.
-    turned = panel._viewer.add_labels(panel.session.regions.data[::-1])
-    panel.session.choose(image=panel.session.image, regions=turned)
+    turned = panel._viewer.add_labels(panel.session.run.regions.data[::-1])
+    panel.session.choose(image=panel.session.run.image, regions=turned)
     run_to_end(panel)
     ids = panel.results.results.ids
     panel.results.select(row := (ids.index(best.id) + 1) % len(ids))
     part.table.selectRow(0)
-    assert panel.session.row == row
+    assert panel.session.review.row == row
 
 
 def is_map_of(layer, region):

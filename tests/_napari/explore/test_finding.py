@@ -20,7 +20,7 @@ def part(section):
 
 
 def test_embeddings_of_other_pixels_are_not_used_again(qtbot, shared, part, finished, messages):
-    image = shared.session.image
+    image = shared.session.run.image
     part.words.setText("a green frog")
 
     def reused():
@@ -59,7 +59,7 @@ def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(
     labels = np.zeros((2, 60, 80), np.uint8)
     labels[0, 5:25, 5:30], labels[1, 30:50, 40:70] = 1, 2
     session.choose(image=stack, regions=viewer.add_labels(labels, name="planes"))
-    session.scope = replace(session.scope, planes="each")
+    session.run.scope = replace(session.run.scope, planes="each")
     part.words.setText("a green frog")
     for plane in (0, 1):
         viewer.dims.set_current_step(0, plane)

@@ -116,7 +116,7 @@ def test_the_gallery_shows_only_regions_that_it_was_asked_for_until_another_choi
     qtbot, panel, computed
 ):
     gallery, file = panel.gallery, file_in(OpenProject.read(computed), "cell-2.png")
-    panel.session.ask("gallery", ([], [RegionPlace("cell-2.png", 1, (), *file)]))
+    panel.session.explore.show_gallery.emit(([], [RegionPlace("cell-2.png", 1, (), *file)]))
     qtbot.waitUntil(lambda: not gallery.loader.busy)
     frame = gallery.model.table.frame
     shown = frame.iloc[gallery.model.rows(0, 99)]
@@ -187,10 +187,10 @@ def test_what_a_cancelled_undo_has_taken_back_is_not_taken_back_again(
 
 def test_the_image_whose_review_is_open_is_decided_there(qtbot, panel, computed):
     gallery = opened(qtbot, panel.gallery, IMAGE)
-    assert len(gallery.model.table.frame) == len(panel.session.results) == 1
+    assert len(gallery.model.table.frame) == len(panel.session.run.results) == 1
     mark(gallery, 0)
     qtbot.keyClick(gallery.wall, Qt.Key.Key_R)  # opens the review
-    qtbot.waitUntil(lambda: panel.session.decided == 1)
+    qtbot.waitUntil(lambda: panel.session.review.decided_count == 1)
     assert states(gallery) == [("rejected", "")]
     opened(qtbot, gallery, PROJECT)
     qtbot.keyClick(gallery.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
@@ -211,7 +211,7 @@ def changed(qtbot, panel, computed):
     go(qtbot, panel, "cell-2.png")
     gallery = opened(qtbot, panel.gallery, PROJECT)
     review(qtbot, panel)
-    paint(panel.session.regions, 0, (10, 10, 20, 20))
+    paint(panel.session.run.regions, 0, (10, 10, 20, 20))
     qtbot.waitUntil(lambda: outdated(panel.session).startswith("1 region has"))
     return gallery
 
@@ -230,7 +230,7 @@ def test_what_did_not_change_on_the_shown_image_is_decided_and_the_rest_is_said(
     text = rejected_all(qtbot, panel, changed)
     assert "2 regions of 2 images. cell-2.png: 1 has changed since and stayed as before." in text
     assert decided(computed) == [1, 1]
-    paint(panel.session.regions, 0, (10, 40, 20, 50))
+    paint(panel.session.run.regions, 0, (10, 40, 20, 50))
     qtbot.waitUntil(lambda: outdated(panel.session).startswith("2 regions have"))
     changed.undo()
     settled(qtbot, panel)
@@ -240,18 +240,18 @@ def test_what_did_not_change_on_the_shown_image_is_decided_and_the_rest_is_said(
 
 def test_other_regions_than_those_on_the_wall_are_not_decided(qtbot, panel, computed, changed):
     panel.start()
-    qtbot.waitUntil(lambda: not panel.session.run.running)
+    qtbot.waitUntil(lambda: not panel.session.run.progress.running)
     review(qtbot, panel)
     qtbot.waitUntil(lambda: "newer ones: press Reload" in changed.about.text())
     text = rejected_all(qtbot, panel, changed)
     assert "cell-2.png: 1 has changed since and stayed as before." in text
-    assert panel.session.decided == 1
+    assert panel.session.review.decided_count == 1
     assert decided(computed)[0] > 0
 
 
 def test_what_was_decided_last_is_saved_when_the_window_closes(qtbot, panel, computed, tmp_path):
     names = ("cell-1.png", "cell-2.png")
-    library = panel.session.library = library_of(tmp_path / "library", names, computed)
+    library = panel.session.explore.library = library_of(tmp_path / "library", names, computed)
     gallery = opened(qtbot, panel.gallery, PROJECT)
     review(qtbot, panel)
     qtbot.keyClick(gallery.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
@@ -275,9 +275,9 @@ def test_a_click_opens_the_region_on_its_image(qtbot, panel, computed):
     frame = gallery.model.table.frame
     row = int(np.flatnonzero(frame["image"] == "cell-2.png")[-1])
     gallery.wall.opened.emit(row)
-    qtbot.waitUntil(lambda: panel.session.project.current == "cell-2.png")
-    shown = panel.session.results.regions[panel.session.row]
-    assert (shown.id, panel.session.picked) == (frame["region"][row], True)
+    qtbot.waitUntil(lambda: panel.session.project.state.current == "cell-2.png")
+    shown = panel.session.run.results.regions[panel.session.review.row]
+    assert (shown.id, panel.session.review.picked) == (frame["region"][row], True)
 
 
 def library_of(folder, images, project):
@@ -293,20 +293,20 @@ def test_marks_go_to_other_images_and_come_from_them(qtbot, panel, computed, tmp
     frame, here = gallery.model.table.frame, np.flatnonzero
     mine, others = (here(frame["image"] == name) for name in ("cell-1.png", "cell-2.png"))
     gallery.wall.mark([mine[0], others[0]])
-    qtbot.waitUntil(lambda: len(session.marked) == 1)
+    qtbot.waitUntil(lambda: len(session.review.marked) == 1)
     marked = RegionPlace("cell-2.png", int(frame["region"][others[0]]))
-    assert (session.rows, session.marked) == ((0,), (marked,))
+    assert (session.review.rows, session.review.marked) == ((0,), (marked,))
     # A library has other names for the same images, also for the one shown.
     names = ("cell-2.png", "cell-1.png")
-    session.library = library_of(tmp_path / "library", names, computed)
+    session.explore.library = library_of(tmp_path / "library", names, computed)
     opened(qtbot, gallery, LIBRARY)
     assert sorted(gallery.wall.marked) == [0, len(others)]
     gallery.wall.mark([len(others)])
-    qtbot.waitUntil(lambda: session.marked == ())
-    assert session.rows == (0,)
+    qtbot.waitUntil(lambda: session.review.marked == ())
+    assert session.review.rows == (0,)
     gallery.wall.opened.emit(1)
-    qtbot.waitUntil(lambda: session.project.current == "cell-2.png")
-    assert session.row == 1
+    qtbot.waitUntil(lambda: session.project.state.current == "cell-2.png")
+    assert session.review.row == 1
     assert gallery.wall.marked.tolist() == [1]
     panel.session.select(0)  # what is chosen in its place is marked alone
     assert gallery.wall.marked.tolist() == [0]
@@ -319,7 +319,7 @@ def test_regions_of_a_library_are_decided_and_taken_back(
     for seed in (0, 1):
         library.add(bundle(4, seed), image=write_image(tmp_path, seed))
     gallery = section_of
-    gallery._session.library = library
+    gallery._session.explore.library = library
     opened(qtbot, gallery, LIBRARY)
     mark(gallery, 1, 6)
     with monkeypatch.context() as patch:  # they are saved, and can be undone
@@ -372,9 +372,9 @@ def test_regions_of_a_library_are_decided_and_taken_back(
     # What another part of the panel decides in a project whose images the library has.
     taken = Change(RegionKey(2), None, Decision(region=RegionKey(2), status="rejected"))
     files = {"one": ((tmp_path / "image-0.png").as_posix(), 0)}
-    gallery._session.ask("decided", (None, Decided(steps={"one": (taken,)}), files))
+    gallery._session.review.decided.emit(None, Decided(steps={"one": (taken,)}), files)
     assert states(gallery)[1] == ("rejected", "")
-    gallery._session.library_changes += 1
+    gallery._session.explore.library_changes += 1
     assert "There are newer ones" in gallery.about.text()
 
 
@@ -403,18 +403,18 @@ def made_table(count, read):
 
 def test_decisions_about_another_project_are_not_taken_back(section_of):
     gallery, session = section_of, section_of._session
-    session.project = ProjectState("cells", (), file="cells.yaml")
+    session.project.state = ProjectState("cells", (), file="cells.yaml")
     table, asked = made_table(1, []), []
     table.frame["box"], table.frame["area"] = [(0, 0, 5, 5)], 25
     gallery._show(table)
     mark(gallery, 0)
-    session.events.asked.connect(lambda one: one and asked.append(one.value))
+    session.review.decide.connect(asked.append)
     gallery.decide("rejected")
     key = RegionKey(1)
     step = (Change(key, None, Decision(region=key, status="rejected")),)
-    session.ask("decided", (asked[0], Decided(steps={"cell-1.png": step}), {}))
+    session.review.decided.emit(asked[0], Decided(steps={"cell-1.png": step}), {})
     assert gallery.buttons["undo"].isEnabled()
-    session.project = ProjectState("others", (), file="others.yaml")
+    session.project.state = ProjectState("others", (), file="others.yaml")
     assert not gallery.buttons["undo"].isEnabled()
 
 

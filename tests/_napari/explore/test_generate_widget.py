@@ -20,7 +20,7 @@ def part(section):
 
 
 def sentences(shared):
-    return [region.generated_caption for region in shared.session.results.regions]
+    return [region.generated_caption for region in shared.session.run.results.regions]
 
 
 def test_generate_writes_a_sentence_that_names_the_thing(shared, part, show, qtbot):
@@ -35,10 +35,10 @@ def test_generate_writes_a_sentence_that_names_the_thing(shared, part, show, qtb
     shared.session.select(3)
     listed = CaptionList()
     qtbot.addWidget(listed)
-    listed.show_region(shared.session.results.regions[3])
+    listed.show_region(shared.session.run.results.regions[3])
     assert listed.item(0).text() == sentences(shared)[3]
     assert part.sentence.text() == f"Region 4: {sentences(shared)[3]}"
-    assert shared.session.results.info.generated.decoder == "demo"
+    assert shared.session.run.results.info.generated.decoder == "demo"
     qtbot.waitUntil(lambda: not part.worker.busy)
     assert part.progress.isHidden()
 
@@ -68,7 +68,7 @@ def test_the_settings_are_those_of_the_form(shared, part, show, qtbot):
     options["norm"].setCurrentText("cls")
     part.generate.click()
     qtbot.waitUntil(lambda: all(sentences(shared)))
-    settings = shared.session.results.info.generated.settings
+    settings = shared.session.run.results.info.generated.settings
     assert settings == GenerationSettings(search="beam", temperature=2, beams=3, norm="cls")
 
 

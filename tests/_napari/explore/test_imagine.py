@@ -69,7 +69,7 @@ def test_a_region_is_drawn_beside_the_whole_image_and_saved(
     assert part.progress.isHidden()
     part.save_in(tmp_path / "pictures")
     record = json.loads((tmp_path / "pictures" / "imagine.json").read_text())
-    assert record["run_id"] == shared.session.results.info.run_id
+    assert record["run_id"] == shared.session.run.results.info.run_id
     numbers = ("seed", "pictures", "steps", "size", "guidance", "norm")
     assert [record["settings"][name] for name in numbers] == [5, 2, 2, 64, 3, "cls"]
     first = skimage.io.imread(tmp_path / "pictures" / "region-2_seed-5.png")
@@ -107,7 +107,7 @@ def test_missing_weights_are_named_with_a_command_to_copy(shared, part, finished
     assert "--" not in text  # there is a button
     part.draw.click()
     finished(part)
-    assert shared.session.notice is None  # the line above says it
+    assert shared.session.status.notice is None  # the line above says it
     part.copy.click()
     copied = QGuiApplication.clipboard().text()
     assert copied.startswith("hf download kandinsky-community/kandinsky-2-2-decoder --local-dir /")
@@ -120,7 +120,7 @@ def test_a_decoder_for_another_model_is_refused(shared, part, finished, qtbot, t
     assert "ViT-B-16/openai (128 values), not of demo" in checked(part, qtbot, "not of demo")
     part.draw.click()
     finished(part)
-    assert shared.session.notice is None  # the line above says it
+    assert shared.session.status.notice is None  # the line above says it
     assert shown(part) == []
 
 

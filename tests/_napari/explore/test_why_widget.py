@@ -215,12 +215,12 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     assert "Region 1 is not as it was" in answered.foot.status.text()
     answered.results.table.selectRow(2)
     wait(qtbot, why.worker)
-    assert answered.session.notice is None  # the refusal is settled
+    assert answered.session.status.notice is None  # the refusal is settled
     assert not part.curve.isHidden()
     cells.data[:] = 0
     answered.results.table.selectRow(3)
     wait(qtbot, why.worker)
-    assert answered.session.notice.severity == "error"
+    assert answered.session.status.notice.severity == "error"
     viewer.layers.remove("cells")
     answered.results.table.selectRow(1)
     assert "'cells' with the regions of this run was removed" in answered.foot.status.text()

@@ -69,7 +69,7 @@ def computed(qtbot, panel, tmp_path, computed_once):
     folder = tmp_path / "computed"
     shutil.copytree(computed_once, folder)
     open_project(qtbot, panel, folder)
-    assert panel.session.results
+    assert panel.session.run.results
     return folder
 
 
@@ -105,13 +105,13 @@ def ids(labels):
 
 
 def open_project(qtbot, panel, place):
-    panel.session.ask("open images", [place])
+    panel.session.project.open_images.emit([place])
     qtbot.waitUntil(lambda: panel.images.shown is not None)
 
 
 def go(qtbot, panel, name):
     panel.images.go(name)
-    qtbot.waitUntil(lambda: panel.session.project.current == name)
+    qtbot.waitUntil(lambda: panel.session.project.state.current == name)
 
 
 def on_disk(qtbot, panel):
@@ -124,7 +124,7 @@ def suggested(qtbot, panel):
     """Suggest for all images."""
     panel.images.part.suggest.click()
     settled(qtbot, panel)
-    qtbot.waitUntil(lambda: panel.session.results is not None)
+    qtbot.waitUntil(lambda: panel.session.run.results is not None)
 
 
 def accept(panel, word):
@@ -137,7 +137,7 @@ def accept(panel, word):
 
 def settled(qtbot, panel):
     """Wait until the work on all images is over."""
-    qtbot.waitUntil(lambda: panel.session.many is None)
+    qtbot.waitUntil(lambda: panel.session.status.many is None)
 
 
 def accept_all(qtbot, panel, *words):
@@ -174,7 +174,7 @@ def review(qtbot, panel):
     """Switch the review on."""
     panel.do("review")
     qtbot.waitUntil(lambda: panel.review.state is not None)
-    qtbot.waitUntil(lambda: not panel.session.review_opening)
+    qtbot.waitUntil(lambda: not panel.session.review.opening)
     return panel.review.state
 
 

@@ -49,7 +49,7 @@ from .conftest import (
 
 
 def first_word(panel):
-    return panel.session.results.regions[0].suggestion
+    return panel.session.run.results.regions[0].suggestion
 
 
 def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, computed):
@@ -90,10 +90,10 @@ def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot,
     state, word = review(qtbot, panel), first_word(panel)
     accept_all(qtbot, panel, word)
     assert panel.review.state is state  # open all the while
-    assert panel.session.decided > 0
+    assert panel.session.review.decided_count > 0
     assert {one.label for one in state.review.decisions.values()} == {word}
     undo_all(qtbot, panel)
-    assert panel.session.decided == 0
+    assert panel.session.review.decided_count == 0
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_export_of_all_images_has_the_name_that_was_typed(
     panel.images.part.exporting.emit(name)
     file = tmp_path / "out" / file
     qtbot.waitUntil(file.exists)
-    qtbot.waitUntil(lambda: panel.session.many is None)
+    qtbot.waitUntil(lambda: panel.session.status.many is None)
     assert usual == [str(panel.images.project.folder / FILES[name])]
     assert [one.name for one in file.parent.iterdir()] == [file.name]
 
@@ -121,13 +121,13 @@ def test_suggesting_gives_a_project_without_words_those_in_the_panel(qtbot, pane
     file = project / "project.yaml"
     write_project(read_project(file).model_copy(update={"labels": None}), file)
     panel.vocabulary.text.setPlainText("bus\nkey")
-    qtbot.waitUntil(lambda: panel.session.vocabulary is not None)
+    qtbot.waitUntil(lambda: panel.session.run.vocabulary is not None)
     open_project(qtbot, panel, project)
     on_disk(qtbot, panel)
     assert read_project(file).labels is None  # opening changes nothing
     suggested(qtbot, panel)
     assert tuple(read_project(file).labels) == ("bus", "key")
-    assert {row.suggestion for row in panel.session.results.regions} <= {"bus", "key"}
+    assert {row.suggestion for row in panel.session.run.results.regions} <= {"bus", "key"}
 
 
 def test_names_of_the_regions_of_one_image_are_not_the_words_of_all(qtbot, panel, project):
@@ -162,11 +162,11 @@ def test_accepting_in_all_images_leaves_an_image_outside_the_project_alone(qtbot
     mine = panel._viewer.add_labels(label_image(2, 64, 64), name="mine")
     panel.session.choose(image=foreign, regions=mine)
     panel.start()
-    qtbot.waitUntil(lambda: not panel.session.run.running)
+    qtbot.waitUntil(lambda: not panel.session.run.progress.running)
     panel.do("review")
     qtbot.waitUntil(lambda: panel.session.reviewed is not None)
     accept_all(qtbot, panel, word)
-    assert panel.session.decided == 0
+    assert panel.session.review.decided_count == 0
     assert decided(computed)[0] > 0
     undo_all(qtbot, panel)
     assert decided(computed)[0] == 0
@@ -214,9 +214,9 @@ def test_accepting_in_all_images_waits_for_the_review_that_is_being_opened(
 
 def test_what_waits_for_a_review_can_be_cancelled(qtbot, panel, accepting, slow_review):
     panel.stop()
-    assert panel.session.many is None
+    assert panel.session.status.many is None
     slow_review.set()
-    qtbot.waitUntil(lambda: not panel.session.review_opening)
+    qtbot.waitUntil(lambda: not panel.session.review.opening)
     assert panel.review.state is not None
     assert not panel.images.across.worker.busy
     assert not panel.review.state.review.decisions
@@ -314,13 +314,13 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
     open_project(qtbot, panel, project)
     panel.images.ahead.forget()
     panel.images.part.together.accept.click()
-    assert panel.session.many is not None
-    panel.session.ask("open images", [other])
+    assert panel.session.status.many is not None
+    panel.session.project.open_images.emit([other])
     qtbot.waitUntil(lambda: panel.images.project.folder == other)
-    assert panel.session.many is None
+    assert panel.session.status.many is None
     went_on.wait(1)
     on_disk(qtbot, panel)
-    assert not panel.session.project.done
+    assert not panel.session.project.state.done
     assert not OpenProject.read(other).done
     assert not panel.images.part.undo.isEnabled()
 
@@ -334,5 +334,5 @@ def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, compu
         text = panel.foot.status.text()
         assert "cell-1.png" in text, text
         assert "Nothing is suggested" in text
-    assert panel.session.decided == 0
+    assert panel.session.review.decided_count == 0
     assert decided(computed)[1] == 0

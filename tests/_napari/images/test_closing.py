@@ -26,7 +26,7 @@ def test_closing_the_window_loses_no_stroke_no_word_and_no_place(
     open_project(qtbot, third, project)
     go(qtbot, third, THIRD)
     third.vocabulary.text.setPlainText("car\ncat")
-    paint(third.session.regions, 1, (4, 4, 14, 14))
+    paint(third.session.run.regions, 1, (4, 4, 14, 14))
     third.tabs.show_tab("explore")
     if closed == "by its cross":
         viewer.window._qt_window.close()
@@ -58,13 +58,13 @@ def wait(done):
         time.sleep(0.01)
 
 
-panel.session.ask("open images", [Path(sys.argv[1])])
+panel.session.project.open_images.emit([Path(sys.argv[1])])
 wait(lambda: panel.images.shown is not None)
 panel.images.go("cell-3.png")
-wait(lambda: panel.session.project.current == "cell-3.png")
+wait(lambda: panel.session.project.state.current == "cell-3.png")
 for region in (1, 2):
     box = np.mgrid[8 * region : 8 * region + 5, 0:10].reshape(2, -1)
-    panel.session.regions.data_setitem(tuple(box), region)
+    panel.session.run.regions.data_setitem(tuple(box), region)
     wait(lambda: panel.images.keeper.is_kept)
 os.kill(os.getpid(), signal.SIGKILL)
 """

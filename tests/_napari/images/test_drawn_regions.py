@@ -80,7 +80,7 @@ def test_regions_from_a_file_are_those_of_the_image_and_their_layer_leaves_with_
     go(qtbot, third, FIRST)
     assert layer_names(third) == [FIRST, f"{FIRST}: regions"]
     go(qtbot, third, THIRD)
-    assert ids(third.session.regions.data) == [1, 2]
+    assert ids(third.session.run.regions.data) == [1, 2]
 
 
 def test_regions_of_segment_are_those_of_the_image_and_its_boxes_leave_with_it(
@@ -99,11 +99,11 @@ def test_regions_of_segment_are_those_of_the_image_and_its_boxes_leave_with_it(
     assert boxes not in third._viewer.layers
     assert layer_names(third) == [FIRST, f"{FIRST}: regions"]
     go(qtbot, third, THIRD)
-    assert np.count_nonzero(third.session.regions.data) == 256
+    assert np.count_nonzero(third.session.run.regions.data) == 256
 
 
 def test_painted_regions_and_those_of_a_file_are_kept_together(qtbot, third, project):
-    paint(third.session.regions, 1, (44, 44, 54, 60))
+    paint(third.session.run.regions, 1, (44, 44, 54, 60))
     from_file(qtbot, third, label_file(project))
     on_disk(qtbot, third)
     areas = kept(project, THIRD)
@@ -117,8 +117,8 @@ def test_painted_regions_and_those_of_a_file_are_kept_together(qtbot, third, pro
 
 def test_polygons_on_a_layer_of_the_user_are_added_and_the_layer_stays(qtbot, third, project):
     viewer = third._viewer
-    paint(third.session.regions, 1, (4, 4, 14, 14))
-    qtbot.waitUntil(lambda: third.session.region_count == 1)
+    paint(third.session.run.regions, 1, (4, 4, 14, 14))
+    qtbot.waitUntil(lambda: third.session.run.region_count == 1)
     mine = viewer.add_shapes(ndim=2, name="my polygons")
     qtbot.waitUntil(lambda: "'my polygons' does not belong" in third.foot.status.text())
     assert third.foot.help.text() == "Work on it"
@@ -135,7 +135,7 @@ def test_polygons_on_a_layer_of_the_user_are_added_and_the_layer_stays(qtbot, th
     on_disk(qtbot, third)
     assert OpenProject.read(project).by_name[FIRST].regions == "masks/cell-1.png"
     go(qtbot, third, THIRD)
-    assert len(ids(third.session.regions.data)) == 3
+    assert len(ids(third.session.run.regions.data)) == 3
     third.session.choose(regions=mine)  # once more: nothing is there twice
     on_disk(qtbot, third)
     assert len(kept(project, THIRD)) == 4
@@ -146,13 +146,13 @@ def test_regions_of_the_users_own_image_stay_his_when_the_projects_is_chosen_aga
 ):
     open_project(qtbot, panel, project)
     panel.images.ahead.worker.drop()
-    viewer, session, cell = panel._viewer, panel.session, panel.session.image
+    viewer, session, cell = panel._viewer, panel.session, panel.session.run.image
     photo = viewer.add_image(picture(64, 64, 9), name="photo")
     mine = viewer.add_labels(skimage.io.imread(label_file(project)), name="mine")
     session.choose(image=photo)
     session.choose(regions=mine)
     session.choose(image=cell)
-    assert session.regions is panel.images.shown.labels
+    assert session.run.regions is panel.images.shown.labels
     on_disk(qtbot, panel)
     assert OpenProject.read(project).by_name[FIRST].regions == "masks/cell-1.png"
     stack = np.zeros((5, 64, 64), np.uint8)
@@ -167,19 +167,19 @@ def test_regions_of_the_users_own_image_stay_his_when_the_projects_is_chosen_aga
 
 
 def test_results_of_some_of_the_regions_are_not_those_of_the_image(qtbot, third, project):
-    paint(third.session.regions, 1, (44, 44, 54, 60))
+    paint(third.session.run.regions, 1, (44, 44, 54, 60))
     from_file(qtbot, third, label_file(project))
     third.start()
-    qtbot.waitUntil(lambda: bool(third.session.results))
-    qtbot.waitUntil(lambda: not third.session.run.running)
-    assert len(third.session.results) == 2
+    qtbot.waitUntil(lambda: bool(third.session.run.results))
+    qtbot.waitUntil(lambda: not third.session.run.progress.running)
+    assert len(third.session.run.results) == 2
     on_disk(qtbot, third)
     assert not (project / "maskinversion_batch" / "archives" / THIRD / "results.npz").exists()
     assert len(kept(project, THIRD)) == 3
 
 
 def test_removing_a_layer_from_a_file_removes_its_regions(qtbot, third, project):
-    paint(third.session.regions, 7, (44, 44, 54, 60))
+    paint(third.session.run.regions, 7, (44, 44, 54, 60))
     from_file(qtbot, third, label_file(project))
     on_disk(qtbot, third)
     assert len(kept(project, THIRD)) == 3
@@ -199,15 +199,15 @@ def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_k
         raise InputError(f"cell-3.png.json could not be written ({why.strerror}).") from why
 
     monkeypatch.setattr(opened.coco_writing, "write_coco", refuse)
-    paint(third.session.regions, 1, (4, 4, 14, 14))
-    qtbot.waitUntil(lambda: third.session.region_count == 1)  # which takes back messages
+    paint(third.session.run.regions, 1, (4, 4, 14, 14))
+    qtbot.waitUntil(lambda: third.session.run.region_count == 1)  # which takes back messages
     third.images.move(-1)
     qtbot.waitUntil(lambda: "Permission denied" in third.foot.status.text())
     assert "not saved: solve this, then save it again" in third.foot.status.text()
-    assert third.session.project.current == THIRD
-    assert third.session.project.opening == ""
+    assert third.session.project.state.current == THIRD
+    assert third.session.project.state.opening == ""
     causes.append(OSError(errno.ENOSPC, "No space left on device"))
-    third.session.ask("open images", [project])  # nor does another project take its place
+    third.session.project.open_images.emit([project])  # nor does another project take its place
     qtbot.waitUntil(lambda: not third.images.finding.busy)
     qtbot.waitUntil(lambda: not third.images.keeper.writing.busy)
     assert ids(third.images.shown.labels.data) == [1]
@@ -224,14 +224,14 @@ def test_what_is_drawn_while_the_next_image_is_read_is_kept(qtbot, third, projec
     third.images.ahead.forget()
     third.images.go(FIRST)
     paint(third.images.shown.labels, 1, (4, 4, 14, 14))
-    qtbot.waitUntil(lambda: third.session.project.current == FIRST)
+    qtbot.waitUntil(lambda: third.session.project.state.current == FIRST)
     on_disk(qtbot, third)
     assert kept(project, THIRD) == {1: 100}
 
 
 def test_what_is_drawn_while_nobody_follows_is_written_later(qtbot, third, project):
     third.images.stop()
-    paint(third.session.regions, 1, (4, 4, 14, 14))
+    paint(third.session.run.regions, 1, (4, 4, 14, 14))
     third.images.follow()
     on_disk(qtbot, third)
     assert kept(project, THIRD) == {1: 100}
@@ -241,7 +241,7 @@ def test_a_window_that_closes_waits_for_the_disk_and_not_for_the_event_loop(qtbo
     seen = []
 
     def draw_and_close():
-        paint(third.session.regions, 1, (4, 4, 14, 14))
+        paint(third.session.run.regions, 1, (4, 4, 14, 14))
         third.keep()
         seen.append(kept(project, THIRD))
 
@@ -284,11 +284,11 @@ def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided
 ):
     open_project(qtbot, panel, named)
     panel.images.ahead.forget()
-    assert len(panel.session.results) == panel.session.region_count == 3
+    assert len(panel.session.run.results) == panel.session.run.region_count == 3
     review(qtbot, panel)
     panel.review.act("accept")
-    qtbot.waitUntil(lambda: panel.session.decided == 1)
-    paint(panel.session.regions, 77, (50, 2, 60, 12))
+    qtbot.waitUntil(lambda: panel.session.review.decided_count == 1)
+    paint(panel.session.run.regions, 77, (50, 2, 60, 12))
     on_disk(qtbot, panel)
     file = OpenProject.read(named).regions(FIRST)
     there = read_annotations(file, (64, 64), image=FIRST).items
@@ -301,11 +301,11 @@ def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided
     panel._viewer.layers.clear()
     again = dock(words=None)
     open_project(qtbot, again, named)
-    assert len(again.session.results) == 3
-    assert len(ids(again.session.regions.data)) == 3
-    assert again.session.region_count == 4
-    qtbot.waitUntil(lambda: len(again.session.changed_regions) == 1)
-    qtbot.waitUntil(lambda: again.session.decided == 1)
+    assert len(again.session.run.results) == 3
+    assert len(ids(again.session.run.regions.data)) == 3
+    assert again.session.run.region_count == 4
+    qtbot.waitUntil(lambda: len(again.session.run.changed_regions) == 1)
+    qtbot.waitUntil(lambda: again.session.review.decided_count == 1)
     assert again.foot.button.text() == "Update 1 region"
     assert again.images.part.model.summary(FIRST).decided == 1
 
@@ -338,7 +338,7 @@ def test_regions_drawn_before_late_suggestions_arrive_stay(qtbot, panel, project
     qtbot.waitUntil(lambda: panel.images.ahead.name != SECOND)
     assert f"{SECOND}: regions" in layer_names(panel)
     assert "nuclei" in layer_names(panel)
-    paint(panel.session.regions, 9, (2, 50, 6, 54))
+    paint(panel.session.run.regions, 9, (2, 50, 6, 54))
     on_disk(qtbot, panel)
     assert len(kept(project, SECOND)) == len(both) + 1
 
@@ -350,26 +350,26 @@ def test_images_that_were_added_to_the_folder_are_offered(qtbot, panel, project)
     qtbot.waitUntil(lambda: "new.png" in panel.foot.status.text())
     assert panel.foot.help.text() == "Add them"
     panel.foot.help.click()
-    qtbot.waitUntil(lambda: "new.png" in panel.session.project.names)
+    qtbot.waitUntil(lambda: "new.png" in panel.session.project.state.names)
     assert read_project(project).images[3].regions == "masks/new.png"
     assert panel.images.part.model.rowCount() == 4
     go(qtbot, panel, "new.png")
-    assert ids(panel.session.regions.data) != []
+    assert ids(panel.session.run.regions.data) != []
 
 
 def test_an_image_is_done_when_all_is_accepted_and_open_with_a_new_region(qtbot, panel, project):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
     accept_all(qtbot, panel, "car", "dog")
-    assert SECOND in panel.session.project.done
+    assert SECOND in panel.session.project.state.done
     on_disk(qtbot, panel)
     assert SECOND in OpenProject.read(project).done
     go(qtbot, panel, SECOND)
-    free = np.argwhere(panel.session.regions.data == 0)[0]
-    panel.session.regions.data_setitem(tuple(free[:, None]), 99)
+    free = np.argwhere(panel.session.run.regions.data == 0)[0]
+    panel.session.run.regions.data_setitem(tuple(free[:, None]), 99)
     on_disk(qtbot, panel)
     assert SECOND not in OpenProject.read(project).done
-    qtbot.waitUntil(lambda: SECOND not in panel.session.project.done)
+    qtbot.waitUntil(lambda: SECOND not in panel.session.project.state.done)
 
 
 def test_the_suggestions_of_the_shown_image_come_before_the_next_image_is_prepared(

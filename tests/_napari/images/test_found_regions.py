@@ -62,11 +62,13 @@ def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed, monkey
     part.only.setCurrentText("all")
     hits = search(qtbot, panel, "a car, not dog")
     assert part.far.item(0).text().startswith(f"{hits[0].place.image}\nregion ")
-    other = next(n for n, hit in enumerate(hits) if hit.place.image != session.project.current)
+    other = next(
+        n for n, hit in enumerate(hits) if hit.place.image != session.project.state.current
+    )
     place = click(qtbot, panel, other)
-    qtbot.waitUntil(lambda: session.project.current == place.image)
-    assert session.results.regions[session.row].id == place.region
-    assert session.picked  # so that it comes into view
+    qtbot.waitUntil(lambda: session.project.state.current == place.image)
+    assert session.run.results.regions[session.review.row].id == place.region
+    assert session.review.picked  # so that it comes into view
     # The region shown is an example: it is like itself, most of all.
     best = search(qtbot, panel)[0]
     assert (best.place, round(best.similarity, 3)) == (place, 1)
@@ -97,7 +99,7 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
     part.where.setCurrentIndex(LIBRARY)
     search(qtbot, panel, "car")
     assert messages[-1] == "Choose a library first, above."
-    library = session.library = Library.new(tmp_path / "library")
+    library = session.explore.library = Library.new(tmp_path / "library")
     for name in ("cell-1.png", "cell-2.png"):
         add_to_library(OpenProject.read(computed), name, library)
     part.only.setCurrentText("accepted")
@@ -105,28 +107,28 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
     part.only.setCurrentText("undecided")
     hits = search(qtbot, panel, "car")
     assert len(hits) == library.info()["regions"]
-    model = panel.store.load(session.settings.model, session.settings.device)
+    model = panel.store.load(session.run.settings.model, session.run.settings.device)
     asked = library.search("car", model=model)  # the answers of the command line, and of Python
     assert [hit.similarity for hit in hits] == asked["similarity"].tolist()
     other = next(n for n, hit in enumerate(hits) if "cell-2" in hit.place.image)
     click(qtbot, panel, other)
-    qtbot.waitUntil(lambda: session.project.current == "cell-2.png")
-    assert session.results.regions[session.row].id == hits[other].place.region
-    assert session.results.regions[session.row].bbox == hits[other].place.box
+    qtbot.waitUntil(lambda: session.project.state.current == "cell-2.png")
+    assert session.run.results.regions[session.review.row].id == hits[other].place.region
+    assert session.run.results.regions[session.review.row].bbox == hits[other].place.box
     # Drawn again, another region may have its number.
     assert not session.select_place(replace(hits[other].place, box=(0, 0, 1, 1)))
     # Of an image that no project has, the file is opened.
     file = write_image(tmp_path, 3)
     library.add(bundle(3, seed=3), image=file)
     place = RegionPlace(file.as_posix(), 2)
-    session.ask("open region", place)
-    qtbot.waitUntil(lambda: session.image.name == "image-3.png")
+    session.project.open_region.emit(place)
+    qtbot.waitUntil(lambda: session.run.image.name == "image-3.png")
     y0, x0, y1, x1 = library.rows(image="image-3.png").iloc[1][["y0", "x0", "y1", "x1"]]
     np.testing.assert_allclose(
         panel.viewer.scene.camera.center[-2:], [(y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2]
     )
     before = len(panel.viewer.layers)
-    session.ask("open region", RegionPlace(file.as_posix(), 3))
+    session.project.open_region.emit(RegionPlace(file.as_posix(), 3))
     qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
     assert len(panel.viewer.layers) == before
     for change, why in (
@@ -134,7 +136,7 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
         (file.unlink, "the image is gone"),
     ):
         change()
-        session.ask("open region", place)
+        session.project.open_region.emit(place)
         qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
         assert why in messages[-1]
 
@@ -143,7 +145,7 @@ def test_regions_of_a_stack_are_known_once_and_shown_on_their_plane(qtbot, panel
     pixels = np.stack([picture(seed=n)[..., 0] for n in range(3)])
     file = tmp_path / "stack.tif"
     tifffile.imwrite(file, pixels, metadata={"axes": "ZYX"}, ome=True)
-    library = panel.session.library = Library.new(tmp_path / "library")
+    library = panel.session.explore.library = Library.new(tmp_path / "library")
     results = bundle(2, pixels=pixels)
     for position in ((("axis 0", 2),), (("z", 2),)):  # of napari's reader, of the command line
         library.add(_placed_as_in(file, results, position), image=file)
@@ -151,14 +153,14 @@ def test_regions_of_a_stack_are_known_once_and_shown_on_their_plane(qtbot, panel
     same = str(library.folder / ".." / "stack.tif")
     panel.viewer.add_image(pixels, name="stack", metadata={FILE: same})
     panel.viewer.dims.set_point(0, 0)
-    panel.session.ask("open region", RegionPlace(file.as_posix(), 2, (("z", 2),)))
+    panel.session.project.open_region.emit(RegionPlace(file.as_posix(), 2, (("z", 2),)))
     qtbot.waitUntil(lambda: panel.viewer.dims.point[0] == 2)
-    assert panel.session.image.name == "stack"
+    assert panel.session.run.image.name == "stack"
 
 
 def test_of_a_file_with_several_images_the_one_of_the_region_is_opened(qtbot, panel, tmp_path):
     file, session = tmp_path / "two.tif", panel.session
-    library = session.library = Library.new(tmp_path / "library")
+    library = session.explore.library = Library.new(tmp_path / "library")
     pixels = [picture(seed=n)[..., 0] for n in range(2)]
     with tifffile.TiffWriter(file, ome=True) as writer:
         for one in pixels:
@@ -170,16 +172,16 @@ def test_of_a_file_with_several_images_the_one_of_the_region_is_opened(qtbot, pa
         results = Results(info, made.results.regions)
         library.add(replace(made, results=results), image=file)
     for series in (1, 0):
-        session.ask("open region", RegionPlace(file.as_posix(), 2, series=series))
+        session.project.open_region.emit(RegionPlace(file.as_posix(), 2, series=series))
         qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
-        np.testing.assert_array_equal(session.image.data, pixels[series])
+        np.testing.assert_array_equal(session.run.image.data, pixels[series])
     # So does the gallery, which calls the second one "(1)".
     table = read_library(library)
     frame = table.frame
     (row,) = frame.index[(frame["image"] == f"{file.as_posix()} (1)") & (frame["region"] == 2)]
     open_region(session, table.place(row))
     qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
-    np.testing.assert_array_equal(session.image.data, pixels[1])
+    np.testing.assert_array_equal(session.run.image.data, pixels[1])
     table.find_here(session)
     table.select(session, [0, row])
     assert table.selected(session).tolist() == [0, row]
@@ -192,11 +194,11 @@ def test_a_project_adds_what_it_computes_to_its_library(qtbot, panel, project):
     library = Library.open(project / "found")
     assert library.info()["images"] == 2
     # Into another one they all go with a click.
-    other = panel.session.library = Library.new(project / "other")
+    other = panel.session.explore.library = Library.new(project / "other")
     panel.library.whole.trigger()
     qtbot.waitUntil(lambda: not panel.library.adding.busy)
     assert other.info()["regions"] == library.info()["regions"]
-    panel.session.library = library
+    panel.session.explore.library = library
     accept_all(qtbot, panel, "car", "dog")
     qtbot.waitUntil(lambda: library.info()["decisions"].keys() == {"accepted"})
     undo_all(qtbot, panel)

@@ -57,20 +57,20 @@ def test_the_list_hides_the_others_and_next_passes_them(qtbot, panel, computed):
     panel.tabs.show_tab("images")
     part.filter.setEditText("> 1 regions")
     qtbot.waitUntil(lambda: part.fitting.text() == "1 of 3 images")
-    assert [part.shows(name) for name in session.project.names] == [False, True, False]
+    assert [part.shows(name) for name in session.project.state.names] == [False, True, False]
     panel.images.move(1)
-    qtbot.waitUntil(lambda: session.project.current == "cell-2.png")
+    qtbot.waitUntil(lambda: session.project.state.current == "cell-2.png")
     part.show_words(["car", "dog", "frog"])
     assert part.filter.currentText() == "> 1 regions"
     panel.images.move(1)  # there is no other one
-    assert session.project.opening == ""
+    assert session.project.state.opening == ""
     part.filter.setEditText("nothing found")
     qtbot.waitUntil(lambda: part.fitting.text() == "1 of 3 images")
     assert part.shows("cell-3.png")
     part.filter.setEditText("zebra")
     qtbot.waitUntil(lambda: "choose 'all'" in part.fitting.text())
     part.filter.setEditText("all")
-    assert all(map(part.shows, session.project.names))
+    assert all(map(part.shows, session.project.state.names))
 
 
 def test_a_review_is_of_one_word_or_of_what_is_doubtful(qtbot, panel, computed, monkeypatch):

@@ -28,7 +28,7 @@ FIRST, SECOND, THIRD = "cell-1.png", "cell-2.png", "cell-3.png"
 
 
 def at(panel, name):
-    return lambda: panel.session.project.current == name
+    return lambda: panel.session.project.state.current == name
 
 
 def test_only_the_projects_own_layers_come_and_go(qtbot, panel, project):
@@ -36,10 +36,10 @@ def test_only_the_projects_own_layers_come_and_go(qtbot, panel, project):
     own = viewer.add_points(np.zeros((1, 2)), name="mine")
     photo = viewer.add_image(np.zeros((9, 9)), name="photo")
     open_project(qtbot, panel, project)
-    assert panel.session.image.name == FIRST
-    assert ids(panel.session.regions.data) == ids(panel.images.shown.labels.data) != []
+    assert panel.session.run.image.name == FIRST
+    assert ids(panel.session.run.regions.data) == ids(panel.images.shown.labels.data) != []
     go(qtbot, panel, SECOND)
-    assert panel.session.image.name == SECOND
+    assert panel.session.run.image.name == SECOND
     others = [layer.name for layer in viewer.layers if layer not in (own, photo)]
     # There is a heatmap if its results were computed in the meantime.
     others = [name for name in others if name != f"heatmap: {SECOND}"]
@@ -53,7 +53,7 @@ def test_regions_drawn_by_hand_are_beside_the_project_when_the_next_image_follow
 ):
     before = (project / "masks" / FIRST).read_bytes()
     open_project(qtbot, panel, project)
-    paint(panel.session.regions, 77, (40, 2, 46, 9))
+    paint(panel.session.run.regions, 77, (40, 2, 46, 9))
     panel.images.move(1)
     qtbot.waitUntil(at(panel, SECOND))
     on_disk(qtbot, panel)
@@ -63,7 +63,7 @@ def test_regions_drawn_by_hand_are_beside_the_project_when_the_next_image_follow
     assert (project / "masks" / FIRST).read_bytes() == before
     assert opened.by_name[SECOND].regions == f"masks/{SECOND}"  # untouched
     go(qtbot, panel, FIRST)
-    assert 77 in ids(panel.session.regions.data)
+    assert 77 in ids(panel.session.run.regions.data)
 
 
 def test_the_first_regions_of_an_image_are_kept_without_a_step_more(qtbot, panel, project):
@@ -71,21 +71,21 @@ def test_the_first_regions_of_an_image_are_kept_without_a_step_more(qtbot, panel
     open_project(qtbot, panel, project)
     go(qtbot, panel, THIRD)
     assert panel.foot.button.text() == "Draw regions"
-    paint(panel.session.regions, 1, (4, 4, 20, 20))
+    paint(panel.session.run.regions, 1, (4, 4, 20, 20))
     qtbot.waitUntil(lambda: read_project(project).images[2].regions is not None)
 
 
 def test_results_of_a_run_are_those_of_the_project(qtbot, panel, project):
     open_project(qtbot, panel, project)
     panel.start()
-    qtbot.waitUntil(lambda: bool(panel.session.results))
-    qtbot.waitUntil(lambda: not panel.session.run.running)
+    qtbot.waitUntil(lambda: bool(panel.session.run.results))
+    qtbot.waitUntil(lambda: not panel.session.run.progress.running)
     on_disk(qtbot, panel)
     assert archive_file(OpenProject.read(project), FIRST) is not None
     go(qtbot, panel, SECOND)
     go(qtbot, panel, FIRST)
-    assert panel.session.results is not None
-    assert panel.session.record.reopened
+    assert panel.session.run.results is not None
+    assert panel.session.run.record.reopened
 
 
 def test_a_review_goes_on_from_image_to_image_by_one_key(qtbot, window, panel, project):
@@ -95,17 +95,20 @@ def test_a_review_goes_on_from_image_to_image_by_one_key(qtbot, window, panel, p
     panel.do("review")
     for name in (FIRST, SECOND):
         qtbot.waitUntil(lambda: panel.review.state is not None)
-        assert panel.session.project.current == name
+        assert panel.session.project.state.current == name
         state = panel.review.state
-        for count in range(len(panel.session.results)):
-            assert panel.session.rows in ((), (panel.session.row,))  # never several at once
+        for count in range(len(panel.session.run.results)):
+            assert panel.session.review.rows in (
+                (),
+                (panel.session.review.row,),
+            )  # never several at once
             press("A")
-            qtbot.waitUntil(lambda n=count: panel.session.decided == n + 1)
+            qtbot.waitUntil(lambda n=count: panel.session.review.decided_count == n + 1)
         if name == FIRST:
             assert panel.foot.button.text() == "Next image"
             press("Return", CTRL)
             qtbot.waitUntil(lambda s=state: panel.review.state not in (None, s))
-            assert panel.session.tab == "review"
+            assert panel.session.status.tab == "review"
     on_disk(qtbot, panel)
     opened = OpenProject.read(project)
     assert opened.done == {FIRST, SECOND}
@@ -127,7 +130,7 @@ def test_a_review_goes_on_when_the_suggestions_of_the_next_image_come_later(qtbo
     panel.images.computed(SECOND)
     qtbot.waitUntil(lambda: panel.review.state is not None)
     assert panel.session.reviewed is not None
-    assert panel.session.project.current == SECOND
+    assert panel.session.project.state.current == SECOND
     assert heatmap.data.any()
     layers = [layer.name for layer in panel._viewer.layers]
     assert layers == [SECOND, f"heatmap: {SECOND}", f"{SECOND}: regions"]
@@ -146,13 +149,13 @@ def test_a_project_is_opened_as_it_is_and_changed_where_the_user_changes_it(
     write_project(Project(images=images), bare)
     for place in (file, bare):
         before = place.read_bytes()
-        panel.session.ask("open images", [place])
+        panel.session.project.open_images.emit([place])
         qtbot.waitUntil(lambda place=place: is_open(panel, place))
         on_disk(qtbot, panel)
         assert place.read_bytes() == before
         if place == file:
-            assert panel.session.settings.get("inversion.alpha") == 0.125
-            assert panel.session.vocabulary.threshold == 0.2345
+            assert panel.session.run.settings.get("inversion.alpha") == 0.125
+            assert panel.session.run.vocabulary.threshold == 0.2345
             panel.vocabulary.text.setPlainText("bus\nkey")
             on_disk(qtbot, panel)
     panel.vocabulary.text.setPlainText("car\ncat")
@@ -174,22 +177,22 @@ def test_going_back_while_the_next_image_is_read_stays_and_two_steps_are_two_ima
     panel.images.ahead.forget()
     panel.images.go(SECOND)
     panel.images.go(FIRST)
-    assert panel.session.project.opening == ""
+    assert panel.session.project.state.opening == ""
     assert not panel.images.reader.busy
     panel.images.move(1)
     panel.images.move(1)
-    qtbot.waitUntil(lambda: panel.session.project.opening == "")
-    assert panel.session.project.current == THIRD
+    qtbot.waitUntil(lambda: panel.session.project.state.opening == "")
+    assert panel.session.project.state.current == THIRD
 
 
 def test_a_project_opened_again_goes_on_at_the_same_image_and_region(qtbot, panel, computed, dock):
     go(qtbot, panel, SECOND)
     on_disk(qtbot, panel)
-    assert panel.session.row == 0
+    assert panel.session.review.row == 0
     assert read_place(computed / "project.yaml").region is None  # it was only looked at
     panel.session.select(1)
     on_disk(qtbot, panel)
-    region = panel.session.results.regions[1].id
+    region = panel.session.run.results.regions[1].id
     assert read_place(computed / "project.yaml").region == region
     panel.shut_down()
     panel._viewer.layers.clear()
@@ -197,11 +200,11 @@ def test_a_project_opened_again_goes_on_at_the_same_image_and_region(qtbot, pane
     last = other.images.part.open.menu().actions()[0]
     assert last.text() == str(computed)
     assert other.session is panel.session
-    assert other.session.project is None  # nobody keeps the project of the panel before
+    assert other.session.project.state is None  # nobody keeps the project of the panel before
     last.trigger()
     qtbot.waitUntil(lambda: other.images.shown is not None)
-    assert other.session.project.current == SECOND
-    assert other.session.row == 1
+    assert other.session.project.state.current == SECOND
+    assert other.session.review.row == 1
     on_disk(qtbot, other)
     assert read_place(computed / "project.yaml").region == region
 

@@ -40,17 +40,17 @@ def test_an_image_that_was_left_before_it_was_read_is_never_shown(qtbot, panel, 
     read = slowed(images_controller, "open_work", lambda _, name: name == "cell-2.png")
     kept = slowed(ProjectDisk, "keep_regions")
     shown = []
-    panel.session.events.project.connect(lambda state: shown.append(state.current))
+    panel.session.project.events.state.connect(lambda state: shown.append(state.current))
     panel.images.go("cell-2.png")
-    paint(panel.session.regions, 99, (40, 2, 46, 9))
+    paint(panel.session.run.regions, 99, (40, 2, 46, 9))
     panel.images.go("cell-3.png")  # waits for the region
     read.set()
     qtbot.waitUntil(lambda: panel.images.reader.idle)
     qtbot.wait(50)  # it would be shown
     kept.set()
-    qtbot.waitUntil(lambda: panel.session.project.opening == "")
+    qtbot.waitUntil(lambda: panel.session.project.state.opening == "")
     on_disk(qtbot, panel)
-    assert panel.session.project.current == "cell-3.png"
+    assert panel.session.project.state.current == "cell-3.png"
     assert "cell-2.png" not in shown
 
 
@@ -63,11 +63,11 @@ def test_a_late_write_of_the_project_before_is_not_shown_in_the_one_that_is_open
     panel.images.ahead.forget()
     late = slowed(ProjectDisk, "set_states")
     panel.images.mark({"cell-3.png": True})
-    panel.session.ask("open images", [other])
+    panel.session.project.open_images.emit([other])
     qtbot.waitUntil(lambda: panel.images.project.folder == other)
     late.set()
     on_disk(qtbot, panel)
     assert OpenProject.read(project).done == {"cell-3.png"}
     assert panel.images.project.folder == other
-    assert not panel.session.project.done
+    assert not panel.session.project.state.done
     assert not OpenProject.read(other).done

@@ -60,21 +60,21 @@ def test_decisions_are_counted_and_come_back(qtbot, panel, project, kind):
     suggested(qtbot, panel)
     panel.do("review")
     qtbot.waitUntil(lambda: panel.review.state is not None)
-    total = len(panel.session.results)
-    positions = {region.position for region in panel.session.results.regions}
+    total = len(panel.session.run.results)
+    positions = {region.position for region in panel.session.run.results.regions}
     assert len(positions) == (2 if kind == "planes" else 1)
     panel.review.act("reject")
-    qtbot.waitUntil(lambda: panel.session.decided == 1)
+    qtbot.waitUntil(lambda: panel.session.review.decided_count == 1)
     on_disk(qtbot, panel)
     first = "cell-1.tif"
     assert summarize(OpenProject.read(project), first).decided == 1
     assert panel.images.part.model.summary(first).decided == 1
     go(qtbot, panel, SECOND)
     go(qtbot, panel, first)
-    qtbot.waitUntil(lambda: panel.session.decided == 1)
+    qtbot.waitUntil(lambda: panel.session.review.decided_count == 1)
     for count in range(1, total):
         panel.review.act("reject")
-        qtbot.waitUntil(lambda n=count: panel.session.decided == n + 1)
+        qtbot.waitUntil(lambda n=count: panel.session.review.decided_count == n + 1)
     on_disk(qtbot, panel)
     assert OpenProject.read(project).done == {first}
 
@@ -85,8 +85,8 @@ def test_results_on_all_planes_are_compared_with_the_regions_of_all_planes(qtbot
     suggested(qtbot, panel)
     session = panel.session
     with qtbot.waitSignal(panel.changes.worker.done, timeout=WAIT):
-        session.edits += 1
-    assert not session.changed_regions
+        session.run.edits += 1
+    assert not session.run.changed_regions
     assert not staleness(session)
 
 
@@ -94,17 +94,17 @@ def test_what_is_accepted_in_all_images_is_seen_when_an_image_is_opened(qtbot, p
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
     accept_all(qtbot, panel, "car", "dog")
-    assert SECOND in panel.session.project.done
+    assert SECOND in panel.session.project.state.done
     go(qtbot, panel, SECOND)
-    qtbot.waitUntil(lambda: panel.session.results is not None)
-    total = len(panel.session.results)
-    qtbot.waitUntil(lambda: panel.session.decided == total)
+    qtbot.waitUntil(lambda: panel.session.run.results is not None)
+    total = len(panel.session.run.results)
+    qtbot.waitUntil(lambda: panel.session.review.decided_count == total)
 
 
 def test_drawn_regions_stay_on_their_plane_however_the_axes_are_turned(qtbot, panel, project, kind):
     open_project(qtbot, panel, project)
     go(qtbot, panel, SECOND)
-    layer, viewer = panel.session.regions, panel._viewer
+    layer, viewer = panel.session.run.regions, panel._viewer
     opened = OpenProject.read(project)
     before = areas(opened)
     if kind == "planes":
@@ -142,7 +142,7 @@ def test_polygons_of_all_planes_are_kept(qtbot, panel, project, kind):
 
 
 def shown_alone(panel):
-    panel.session.scope = replace(panel.session.scope, channels="layer")
+    panel.session.run.scope = replace(panel.session.run.scope, channels="layer")
 
 
 def shown_with_another(panel):
@@ -191,7 +191,7 @@ def test_other_words_for_results_are_kept_where_the_results_were(qtbot, panel, p
     second.contrast_limits = looks[0]
     panel.vocabulary.text.setPlainText("cat\nhouse")
     words = ("cat", "house")
-    qtbot.waitUntil(lambda: panel.session.results.info.vocabulary.labels == words)
+    qtbot.waitUntil(lambda: panel.session.run.results.info.vocabulary.labels == words)
     on_disk(qtbot, panel)
     file = archive_file(OpenProject.read(project), "cell-1.tif")
     kept = None if file is None else open_archive(file).results.info.vocabulary.labels
@@ -206,8 +206,8 @@ def run(qtbot, panel):
 
 def ended(qtbot, panel):
     """Wait for the results of a run, also on the disk."""
-    qtbot.waitUntil(lambda: bool(panel.session.results))
-    qtbot.waitUntil(lambda: not panel.session.run.running)
+    qtbot.waitUntil(lambda: bool(panel.session.run.results))
+    qtbot.waitUntil(lambda: not panel.session.run.progress.running)
     on_disk(qtbot, panel)
 
 

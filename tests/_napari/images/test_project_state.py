@@ -25,11 +25,11 @@ def session():
     session = Session()
     image, regions = Layer(), Layer()
     session.offer([image], [regions])
-    session.region_count, session.vocabulary = 3, ANIMALS
-    record = ResultRecord(results=results_of(), snapshot=session.snapshot(), total=3)
+    session.run.region_count, session.run.vocabulary = 3, ANIMALS
+    record = ResultRecord(results=results_of(), snapshot=session.run.snapshot(), total=3)
     session.show(record)
-    session.run = RunState("done", done=3, total=3)
-    session.project = ProjectState("cells", NAMES, current="a.png")
+    session.run.progress = RunState("done", done=3, total=3)
+    session.project.state = ProjectState("cells", NAMES, current="a.png")
     return SimpleNamespace(session=session, layers=(image, regions))
 
 

@@ -30,9 +30,9 @@ def test_counting_the_same_number_of_regions_again_changes_nothing(panel, viewer
     viewer.add_image(np.zeros((9, 9)))
     cells = viewer.add_labels(np.eye(9, dtype=int), name="cells")
     session, numbers = panel._session, []
-    session.events.region_count.connect(numbers.append)
+    session.run.events.region_count.connect(numbers.append)
     panel.count()
-    assert session.region_count == 1
+    assert session.run.region_count == 1
     assert numbers == []
     cells.data[0, 8] = 7
     panel.count()
@@ -64,7 +64,7 @@ def test_one_of_several_channels_is_offered_to_be_seen_with_the_others(panel, vi
     assert panel.image.layer is channels[-1]
     assert panel.other_channels.isVisible()
     qtbot.mouseClick(panel.as_displayed, LEFT)
-    assert panel._session.scope.channels == "displayed"
+    assert panel._session.run.scope.channels == "displayed"
     assert not panel.other_channels.isVisible()
 
 

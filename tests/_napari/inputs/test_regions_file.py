@@ -254,7 +254,7 @@ def test_regions_that_overlap_are_one_set_of_whole_regions(panel, tmp_path, mess
     assert panel.input.number.text() == "4"
     assert "Some overlap: the smaller ones lie on top, and each is used whole." in messages[-1]
     session = panel.input._session
-    session.scope = Scope(planes=planes)
+    session.run.scope = Scope(planes=planes)
 
     def used():
         (task,) = prepare(panel.viewer, session).tasks()
@@ -270,9 +270,9 @@ def test_regions_that_overlap_are_one_set_of_whole_regions(panel, tmp_path, mess
     assert set(now) == {1, 5, 9}
     np.testing.assert_array_equal(now[hidden], full(RING, SHAPE))
     np.testing.assert_array_equal(now[9], shown == 9)
-    session.scope = Scope(planes=planes, limited=True, ids="9")
+    session.run.scope = Scope(planes=planes, limited=True, ids="9")
     assert set(used()) == {9}
-    session.scope = Scope(planes=planes)
+    session.run.scope = Scope(planes=planes)
     shown[1, 1] = 0  # of one that lay below: what is visible of it counts now
     np.testing.assert_array_equal(used()[6 - hidden], shown == 6 - hidden)
 

@@ -213,17 +213,17 @@ def test_results_belong_to_their_plane_and_come_back_with_it(opened, run_to_end,
 
     turn(1, "Suggest words for 1 region")
     run_to_end(widget)
-    first = session.results
+    first = session.run.results
     assert widget.results.plane.text() == "Regions on plane 1"
     turn(3, "Suggest words for 2 regions")
-    assert session.results is first
+    assert session.run.results is first
     assert widget.results.plane.text() == "Regions on plane 1; plane 3 is shown"
     assert "The suggestions are for plane 1." in foot.status.text()
     run_to_end(widget)
-    assert len(session.results) == 2
+    assert len(session.run.results) == 2
     turn(2, "Draw regions")
     turn(1, "Review 1 suggestion")
-    assert session.results is first
+    assert session.run.results is first
     widget.input.scope.planes.setCurrentIndex(1)
     qtbot.waitUntil(lambda: widget.input.line.text() == "3 regions on all planes")
     widget.input.scope.planes.setCurrentIndex(2)

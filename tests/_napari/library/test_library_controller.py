@@ -43,20 +43,20 @@ def test_a_library_is_made_shown_by_name_and_chosen_again_next_time(
     assert part.choose.text() == "Library: none"
     folder = choose(widget, "cells")
     assert part.choose.text() == "Library: cells"
-    assert widget.session.library.info()["regions"] == 0
+    assert widget.session.explore.library.info()["regions"] == 0
     (folder.parent / "photos").mkdir()
     (folder.parent / "photos" / "a.txt").touch()
     choose(widget, "photos")
     assert "has other files" in messages[-1]
-    assert widget.session.library.folder == folder
+    assert widget.session.explore.library.folder == folder
     widget.controller.keep()
     assert read_state()[0].library == str(folder)
     widget.shut_down()
-    widget.session.library = None
+    widget.session.explore.library = None
     again = dock(words=None)
     assert again.library.part.choose.text() == "Library: cells"
     again.library.none.trigger()
-    assert again.session.library is None
+    assert again.session.explore.library is None
 
 
 def test_regions_are_added_with_thumbnails_and_later_decisions_follow(
@@ -97,7 +97,7 @@ def test_the_sample_library_is_made_at_first_use_and_chosen(widget, qtbot, monke
     assert not widget.library.part.progress.isHidden()
     qtbot.waitUntil(lambda: not widget.library.adding.busy)
     assert "The sample library" in messages[-1]
-    library = widget.session.library
+    library = widget.session.explore.library
     assert library.folder == cache_folder() / library_controller.FOLDER
     assert library.info()["images"] == 2
     assert library.thumbnail(1) is not None
@@ -108,7 +108,7 @@ def test_the_sample_library_is_made_at_first_use_and_chosen(widget, qtbot, monke
     widget.library.open_sample()
     qtbot.waitUntil(lambda: not widget.library.adding.busy)
     assert not computed
-    assert widget.session.library.info()["images"] == 2
+    assert widget.session.explore.library.info()["images"] == 2
     # Installed in another place, the scenes are found there.
     with closing(sqlite3.connect(library.folder / ROWS)) as database:
         database.execute("UPDATE images SET path = '/gone/' || name")

@@ -22,11 +22,11 @@ def part(qtbot, session):
 
 def test_a_map_is_chosen_by_keyboard_and_told_of(part, session, qtbot):
     combo = part.explainer.combo
-    assert session.settings.inversion.explainer == "legrad"
+    assert session.run.settings.inversion.explainer == "legrad"
     said = []
     for name in list(MAPS)[1:]:
         qtbot.keyClick(combo, Qt.Key.Key_Down)
-        assert session.settings.inversion.explainer == name
+        assert session.run.settings.inversion.explainer == name
         said.append(part.explainer.about.text())
     assert len(set(said)) == 3
     assert "[CLS]" in said[-1]
@@ -38,7 +38,7 @@ def test_gradcam_leaves_no_choice_of_layers(part, session, qtbot):
     layers = part.form["inversion.layers"]
     layers.setValue(3)
     qtbot.keyClick(part.explainer.combo, Qt.Key.Key_Down)
-    assert session.settings.inversion.layers == 1
+    assert session.run.settings.inversion.layers == 1
     assert not layers.isEnabled()
     for _ in range(2):
         qtbot.keyClick(part.explainer.combo, Qt.Key.Key_Down)

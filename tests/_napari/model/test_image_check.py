@@ -25,7 +25,7 @@ def photograph(widget, qtbot):
     warm_up()  # what the panel does in the background once it is shown
     with Image.open(Path(skimage.__file__).parent / "data" / "astronaut.png") as opened:
         widget._viewer.add_image(np.asarray(opened.convert("RGB")), name="astronaut")
-    qtbot.waitUntil(lambda: widget.session.image_unknown)
+    qtbot.waitUntil(lambda: widget.session.run.image_unknown)
     return widget
 
 
@@ -34,7 +34,7 @@ def test_an_image_that_is_open_before_the_panel_is_looked_at(viewer, dock, qtbot
     with Image.open(Path(skimage.__file__).parent / "data" / "astronaut.png") as opened:
         viewer.add_image(np.asarray(opened.convert("RGB")), name="astronaut")
     panel = dock()
-    qtbot.waitUntil(lambda: panel.session.image_unknown)
+    qtbot.waitUntil(lambda: panel.session.run.image_unknown)
 
 
 def test_a_fetch_by_the_warning_can_be_cancelled_resumes_and_ends_with_the_model_chosen(
@@ -43,7 +43,7 @@ def test_a_fetch_by_the_warning_can_be_cancelled_resumes_and_ends_with_the_model
     head, foot = photograph.controller.part, photograph.foot
     hub.files[get_spec(CLIP).source, "open_clip_model.safetensors"] = CONTENT
     hub.pause = 0.05
-    photograph.session.change_settings({})  # the network is there since a moment ago
+    photograph.session.run.change_settings({})  # the network is there since a moment ago
     head.show_model()
     assert "does not recognise this image" in head.model.text()
     assert "background" in head.chip.styleSheet()
@@ -56,13 +56,13 @@ def test_a_fetch_by_the_warning_can_be_cancelled_resumes_and_ends_with_the_model
     begun = "Fetching ViT-B-16/openai: 2 of 4 MB"
     qtbot.waitUntil(lambda: foot.status.text() == begun)
     qtbot.mouseClick(foot.cancel, LEFT)
-    qtbot.waitUntil(lambda: photograph.session.download is None)
-    assert photograph.session.settings.model == "demo"
+    qtbot.waitUntil(lambda: photograph.session.status.download is None)
+    assert photograph.session.run.settings.model == "demo"
     assert model_state(get_spec(CLIP)) == "to fetch"
 
     hub.pause = 0
     qtbot.mouseClick(head.photographs, LEFT)
-    qtbot.waitUntil(lambda: photograph.session.settings.model == CLIP)
+    qtbot.waitUntil(lambda: photograph.session.run.settings.model == CLIP)
     _, _, part = hub.gets()[-1]
     assert int(part.removeprefix("bytes=").rstrip("-")) > 0  # resumed
     assert model_state(get_spec(CLIP)) == "on disk"
@@ -90,22 +90,22 @@ def test_offline_a_button_says_how_to_bring_a_file(
 
 def test_a_sample_takes_the_warning_away(photograph, qtbot):
     photograph._viewer.add_image(load_scene("everyday-1").image, name="sample")
-    qtbot.waitUntil(lambda: photograph.session.image.name == "sample")
+    qtbot.waitUntil(lambda: photograph.session.run.image.name == "sample")
     check = photograph.image_check
-    qtbot.waitUntil(lambda: check.checked.image is photograph.session.image)
-    assert not photograph.session.image_unknown
+    qtbot.waitUntil(lambda: check.checked.image is photograph.session.run.image)
+    assert not photograph.session.run.image_unknown
     assert "but no photographs" in photograph.controller.part.model.text()
 
 
 def test_new_pixels_in_the_same_layer_are_looked_at(photograph, qtbot):
-    layer, check = photograph.session.image, photograph.image_check
+    layer, check = photograph.session.run.image, photograph.image_check
     astronaut = layer.data
     layer.data = load_scene("everyday-1").image
-    assert not photograph.session.image_unknown
+    assert not photograph.session.run.image_unknown
     qtbot.waitUntil(lambda: check.checked is not None)
-    assert not photograph.session.image_unknown
+    assert not photograph.session.run.image_unknown
     layer.data = astronaut
-    qtbot.waitUntil(lambda: photograph.session.image_unknown)
+    qtbot.waitUntil(lambda: photograph.session.run.image_unknown)
 
 
 def test_a_fetch_that_fails_says_so_in_the_dialog(widget, monkeypatch, qtbot):
@@ -122,7 +122,7 @@ def test_a_fetch_that_fails_says_so_in_the_dialog(widget, monkeypatch, qtbot):
 
 
 def test_the_line_stays_amber_while_suggestions_of_the_demo_are_shown(ran):
-    head, record = ran.controller.part, ran.session.record
+    head, record = ran.controller.part, ran.session.run.record
     info = replace(record.results.info, settings=RunSettings())
     ran.session.show(record.changed(results=replace(record.results, info=info)))
     ran.model.choose(CLIP)

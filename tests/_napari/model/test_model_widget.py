@@ -50,13 +50,13 @@ def test_a_device_that_is_chosen_before_pytorch_is_loaded_is_taken_once_it_is_kn
     assert part.device.currentText() == "auto"
     two_gpus.append("cuda:1")
     part.fill_devices()
-    assert part._session.settings.device == "cuda:1"
+    assert part._session.run.settings.device == "cuda:1"
 
 
 def test_devices_that_are_listed_again_change_no_setting(part, two_gpus):
     part.choose_device("cuda:0")
     changes = []
-    part._session.events.settings.connect(changes.append)
+    part._session.run.events.settings.connect(changes.append)
     part.device.currentIndexChanged.connect(changes.append)
     two_gpus.pop()
     part.fill_devices()
@@ -65,7 +65,7 @@ def test_devices_that_are_listed_again_change_no_setting(part, two_gpus):
     assert changes == []
     two_gpus.pop()  # now the chosen one is gone
     part.fill_devices()
-    assert part._session.settings.device == "auto"
+    assert part._session.run.settings.device == "auto"
     assert len(changes) == 1
 
 
@@ -81,11 +81,11 @@ def test_models_of_a_field_say_so_and_their_licence_before_they_are_fetched(part
 def test_words_of_a_field_name_its_models(part):
     part.bind()
     assert part.field.isHidden()
-    part._session.vocabulary = Vocabulary.parse("nucleus, cytoplasm")
+    part._session.run.vocabulary = Vocabulary.parse("nucleus, cytoplasm")
     assert part.field.text() == (
         "The words name nucleus: models trained on microscopy are BiomedCLIP."
     )
-    part._session.georeferenced = True
+    part._session.run.georeferenced = True
     assert "RemoteCLIP-L-14" in part.field.text()
     part.choose("RemoteCLIP-L-14")
     assert part.field.isHidden()

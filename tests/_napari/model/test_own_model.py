@@ -70,42 +70,45 @@ def folder(tmp_path):
 def test_a_folder_of_rebuild_demo_is_chosen_once_it_is_read(page, folder, monkeypatch):
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(folder))
     page.qtbot.mouseClick(page.part.own.folder, LEFT)
-    page.qtbot.waitUntil(lambda: page.session.settings.model == str(folder))
+    page.qtbot.waitUntil(lambda: page.session.run.settings.model == str(folder))
     assert page.part.model.currentText() == "cells-model  [your own]"
     assert page.store.has(str(folder), "auto")
-    check_on_disk(page.session.settings.model)
+    check_on_disk(page.session.run.settings.model)
 
 
 def test_a_checkpoint_file_is_asked_for_its_architecture(page, checkpoint):
     page.part.own.offer([TINY])
     page.ask(checkpoint)
     assert page.problem == "Choose the architecture of mine.safetensors."
-    assert page.session.settings.model == "demo"
+    assert page.session.run.settings.model == "demo"
     page.part.own.architecture.setCurrentText(TINY)
     page.part.own.architecture.activated.emit(1)
-    page.qtbot.waitUntil(lambda: page.session.settings.model == str(checkpoint))
-    assert page.session.settings.architecture == TINY
+    page.qtbot.waitUntil(lambda: page.session.run.settings.model == str(checkpoint))
+    assert page.session.run.settings.architecture == TINY
     assert page.store.get(str(checkpoint), "auto").spec.architecture == TINY
     page.part.model.setCurrentIndex(0)  # back to the demo, which has no architecture to choose
-    assert (page.session.settings.model, page.session.settings.architecture) == ("demo", None)
+    assert (page.session.run.settings.model, page.session.run.settings.architecture) == (
+        "demo",
+        None,
+    )
 
 
 def test_it_comes_back_with_the_panel(page, checkpoint):
     settings = RunSettings(model=str(checkpoint), architecture=TINY)
     kept = PanelState.model_validate(PanelState(settings=settings).model_dump(mode="json"))
-    page.session.settings = kept.settings
+    page.session.run.settings = kept.settings
     assert page.part.model.currentText() == "mine.safetensors  [your own]"
-    assert page.session.settings == settings
+    assert page.session.run.settings == settings
     assert page.store.get(str(checkpoint), "auto").spec.architecture == TINY
 
 
 def test_any_tag_of_open_clip_can_be_typed_and_fetched(page):
     page.ask("ViT-B-32/laion400m_e32")
-    assert page.session.settings.model == "ViT-B-32/laion400m_e32"
+    assert page.session.run.settings.model == "ViT-B-32/laion400m_e32"
     assert page.part.needs_fetch()
     assert not page.part.fetching.button.isHidden()
     with pytest.raises(ModelError, match="not on this machine yet; press Fetch"):
-        check_on_disk(page.session.settings.model)
+        check_on_disk(page.session.run.settings.model)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +129,7 @@ def test_what_cannot_be_a_model_is_refused_in_one_line_and_the_model_stays(
     page.ask(name.format(tmp_path))
     assert problem in page.problem
     assert "\n" not in page.problem
-    assert page.session.settings.model == "demo"
+    assert page.session.run.settings.model == "demo"
     assert page.part.model.currentText().startswith("demo")
 
 

@@ -56,7 +56,7 @@ def test_a_layer_renamed_meanwhile_is_still_the_layer(qtbot, widget, slow, messa
     assert not messages
     assert widget.results.model.rowCount() == 50
     assert widget.canvas.heatmap.layer is not None
-    assert widget.session.record.source["image_layer"] == "photo"  # as it was called then
+    assert widget.session.run.record.source["image_layer"] == "photo"  # as it was called then
 
 
 @pytest.mark.parametrize("shape", [(40, 50, 3), (3, 160, 200)])
@@ -118,7 +118,7 @@ def test_a_second_panel_of_a_viewer_starts_and_ends_no_run_beside_the_first(
     second.start()
     assert not second.runner.busy
     second.shut_down()
-    assert widget.session.run.running
+    assert widget.session.run.progress.running
     slow.free = True
     slow.go.release(1000)
     ended(qtbot, widget)

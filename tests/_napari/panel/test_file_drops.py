@@ -53,10 +53,10 @@ def test_regions_become_a_layer_on_the_image_wherever_they_are_dropped(
     words = small.vocabulary.text
     onto = words.viewport() if place == "words" else small.foot.status
     assert drop(onto, tmp_path / name)
-    qtbot.waitUntil(lambda: small.session.regions is not None)
+    qtbot.waitUntil(lambda: small.session.run.regions is not None)
     qtbot.waitUntil(lambda: not small.from_file.reading.busy)
     assert len(small._viewer.layers) == 2
-    assert np.count_nonzero(small.session.regions.data) == RING.area
+    assert np.count_nonzero(small.session.run.regions.data) == RING.area
     assert words.toPlainText() == "cat\ndog"
 
 
@@ -67,7 +67,7 @@ def test_results_are_opened_again(ran, export, tmp_path, qtbot):
     ran.session.forget_results()
     assert drop(ran, path)
     qtbot.waitUntil(lambda: ran.results.model.rowCount() == 50)
-    assert ran.session.record.reopened
+    assert ran.session.run.record.reopened
     assert "Opened 50 regions" in ran.foot.status.text()
 
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_opened_is_refused_in_the_status_line(small, tmp_path, qt
     (tmp_path / "folder").mkdir()
     assert drop(small, *(one if isinstance(one, QUrl) else tmp_path / one for one in files))
     qtbot.waitUntil(lambda: says in small.foot.status.text())
-    assert small.session.notice.severity == "error"
+    assert small.session.status.notice.severity == "error"
     assert len(small._viewer.layers) == 1
 
 
@@ -102,8 +102,8 @@ def test_many_images_are_opened_on_their_tab(small, tmp_path, qtbot, what):
     files = {"folder": [tmp_path], "images": [tmp_path / one.name for one in images]}
     assert drop(small, *files.get(what, [tmp_path / what]))
     qtbot.waitUntil(lambda: small.images.shown is not None)
-    assert small.session.project.names == ("one.png", "two.png")
-    assert small.session.tab == "images"
+    assert small.session.project.state.names == ("one.png", "two.png")
+    assert small.session.status.tab == "images"
 
 
 def test_text_that_is_dragged_is_left_to_the_fields(small):

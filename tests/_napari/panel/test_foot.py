@@ -25,8 +25,8 @@ def layers():
 def session(layers):
     """A session with an image, 43 regions and two words."""
     made = Session()
-    made.layers = layers
-    made.region_count = 43
+    made.run.layers = layers
+    made.run.region_count = 43
     made.change_words(Vocabulary(("cat", "dog")))
     return made
 
@@ -46,21 +46,21 @@ def test_the_button_is_the_next_step(layers):
     session = Session()
     assert step_of(session).title == "Open a sample"
     assert step_of(session).beside == ("smear",)
-    session.image = layers[0]
+    session.run.image = layers[0]
     assert step_of(session).title == "Draw regions"
     assert step_of(session).beside == ("file", "segment")
-    session.regions = layers[1]
-    session.region_count = 0
+    session.run.regions = layers[1]
+    session.run.region_count = 0
     assert step_of(session).title == "Draw regions"
-    session.region_count = 1
+    session.run.region_count = 1
     assert step_of(session).title == "Choose words"
     session.change_words(None, "'cat' appears twice; keep one of them.")
     assert "appears twice" in step_of(session).hint
     session.change_words(Vocabulary(("cat", "dog")))
     assert step_of(session).title == "Suggest words for 1 region"
-    session.region_count = None  # too large to be counted
+    session.run.region_count = None  # too large to be counted
     assert step_of(session).title == "Suggest words for regions"
-    session.region_count = 1234
+    session.run.region_count = 1234
     assert step_of(session).title == "Suggest words for 1,234 regions"
     assert {step_of(session).action, "sample", "smear", "draw", "words"} <= ACTIONS.keys()
 
@@ -74,55 +74,55 @@ class Made(list):
 
 
 def record_of(session, count, total):
-    results = Made(count, session.vocabulary)
-    about = {"snapshot": session.snapshot(), "total": total, "reopened": False}
+    results = Made(count, session.run.vocabulary)
+    about = {"snapshot": session.run.snapshot(), "total": total, "reopened": False}
     return SimpleNamespace(results=results, plane=None, **about)
 
 
 def test_after_cancel_comes_the_rest_and_after_an_edit_both_at_once(session):
-    session.record = record_of(session, 16, 43)
+    session.run.record = record_of(session, 16, 43)
     assert step_of(session).title == "Continue with 27 regions"
     assert step_of(session).action == "continue"
     assert step_of(session).hint == "16 of 43 regions done."
     assert step_of(session).beside == ("review", "run")
-    session.changed_regions = frozenset((1,))
+    session.run.changed_regions = frozenset((1,))
     assert step_of(session).title == "Update the suggestions"
 
 
 def test_in_the_review_the_button_accepts_or_goes_on(session):
-    session.record = record_of(session, 43, 43)
-    session.tab, session.decided, session.reviewing = "review", 12, True
+    session.run.record = record_of(session, 43, 43)
+    session.status.tab, session.review.decided_count, session.review.reviewing = "review", 12, True
     assert step_of(session).action == "review"  # it is not open yet
-    review = SimpleNamespace(results=session.results, acceptable="red blood cell", row=3)
-    session.review = review
+    review = SimpleNamespace(results=session.run.results, acceptable="red blood cell", row=3)
+    session.review.state = review
     assert step_of(session).title == "Accept 'red blood cell'"
     assert step_of(session).action == "accept"
     assert step_of(session).hint.startswith("A accepts, 1 to 9 choose")
-    session.rows = (3, 4)
+    session.review.rows = (3, 4)
     assert step_of(session).title == "Accept 2 regions"
     review.row = 7  # the current region is none of them
     review.acceptable = "a word that is far too long for a button"
     assert step_of(session).title == "Accept 'a word that is far too…'"
     review.acceptable = ""  # it is decided, or nothing is suggested
     assert step_of(session).action == "undecided"
-    session.tab = "label"
+    session.status.tab = "label"
     assert step_of(session).action == "review"
 
 
 def test_after_a_run_come_update_review_and_export(session):
-    session.record = record_of(session, 43, 43)
+    session.run.record = record_of(session, 43, 43)
     assert step_of(session).title == "Review 43 suggestions"
     assert step_of(session).beside == ("run",)
     assert step_of(session).hint.startswith("Check each with one key")
-    session.decided = 42
+    session.review.decided_count = 42
     assert step_of(session).title == "Review 1 suggestion"
-    session.decided = 43
+    session.review.decided_count = 43
     assert step_of(session).action == "export"
     assert step_of(session).hint.startswith("All regions are decided. Export them")
-    session.changed_regions = frozenset((1, 2, 3))
+    session.run.changed_regions = frozenset((1, 2, 3))
     assert step_of(session).title == "Update 3 regions"
     assert step_of(session).hint == "3 regions changed."
-    session.image_changed = True
+    session.run.image_changed = True
     assert step_of(session).title == "Update the suggestions"
     assert step_of(session).hint == "Image, 3 regions changed."
     assert step_of(session).action == "update"
@@ -134,7 +134,7 @@ def test_the_button_and_its_key_ask_for_the_step(foot, session, qtbot):
     with qtbot.waitSignal(foot.asked) as asked:
         qtbot.mouseClick(foot.button, LEFT)
     assert asked.args == ["run"]
-    session.region_count = 0
+    session.run.region_count = 0
     with qtbot.waitSignal(foot.asked) as asked:
         qtbot.mouseClick(foot.beside["segment"], LEFT)
     assert asked.args == ["segment"]
@@ -144,34 +144,36 @@ def test_the_status_line_has_the_estimate_then_progress_and_cancel(foot, session
     foot.show_estimate("43 regions, about 3 s on the CPU")
     assert foot.status.text() == "43 regions, about 3 s on the CPU"
     assert foot.cancel.isHidden()
-    session.run = RunState("running", done=3, total=43, text="Regions 1-16 of 43", fraction=0.25)
+    session.run.progress = RunState(
+        "running", done=3, total=43, text="Regions 1-16 of 43", fraction=0.25
+    )
     assert foot.status.text() == "Regions 1-16 of 43"
     assert foot.progress.value() == foot.progress.maximum() // 4
     assert not foot.button.isEnabled()
     with qtbot.waitSignal(foot.stopped):
         qtbot.mouseClick(foot.cancel, LEFT)
-    session.run = RunState("stopping", done=3, total=43)
+    session.run.progress = RunState("stopping", done=3, total=43)
     assert foot.status.text() == "Stopping ..."
     assert not foot.cancel.isEnabled()
-    session.run = RunState("cancelled", done=16, total=43, snapshot=session.snapshot())
+    session.run.progress = RunState("cancelled", done=16, total=43, snapshot=session.run.snapshot())
     assert foot.status.text().startswith("16 of 43 regions done.")
     assert foot.cancel.isHidden()
     assert foot.button.isEnabled()
 
 
 def test_how_a_run_ended_is_said_of_its_image_only(foot, session, layers):
-    session.run = RunState("cancelled", done=16, total=43, snapshot=session.snapshot())
+    session.run.progress = RunState("cancelled", done=16, total=43, snapshot=session.run.snapshot())
     other = Layer()
-    session.layers = other, layers[1]
+    session.run.layers = other, layers[1]
     assert "16 of 43" not in foot.status.text()
-    session.layers = layers
+    session.run.layers = layers
     assert foot.status.text().startswith("16 of 43 regions done.")
 
 
 def test_a_download_shows_its_progress_and_cancel_while_the_next_step_stays(foot, session, qtbot):
-    session.download = Download("ViT-B-16/openai")
+    session.status.download = Download("ViT-B-16/openai")
     assert foot.status.text() == "Fetching ViT-B-16/openai ..."
-    session.download = Download("ViT-B-16/openai", 150_000_000, 600_000_000)
+    session.status.download = Download("ViT-B-16/openai", 150_000_000, 600_000_000)
     assert foot.status.text() == "Fetching ViT-B-16/openai: 150 of 600 MB"
     assert foot.progress.value() == foot.progress.maximum() // 4
     assert foot.button.isEnabled()
@@ -179,14 +181,14 @@ def test_a_download_shows_its_progress_and_cancel_while_the_next_step_stays(foot
     assert foot.status.text().endswith("600 MB\nThere is no room.")
     with qtbot.waitSignal(foot.stopped):
         qtbot.mouseClick(foot.cancel, LEFT)
-    session.run = RunState("running", text="Encoding the image")  # Cancel is the run's now
+    session.run.progress = RunState("running", text="Encoding the image")  # Cancel is the run's now
     assert foot.status.text().startswith("Encoding the image")
     assert "regions are kept" in foot.cancel.toolTip()
-    session.run = RunState()
-    session.download = Download("ViT-B-16/openai", 1, 2, stopping=True)
+    session.run.progress = RunState()
+    session.status.download = Download("ViT-B-16/openai", 1, 2, stopping=True)
     assert foot.status.text().startswith("Stopping ...")
     assert not foot.cancel.isEnabled()
-    session.download = None
+    session.status.download = None
     assert foot.cancel.isHidden()
     assert foot.progress.isHidden()
 
@@ -203,17 +205,17 @@ def test_a_refusal_stands_whole_until_it_is_answered(foot, session, qtbot):
     with qtbot.waitSignal(foot.asked) as asked:
         qtbot.mouseClick(foot.help, LEFT)
     assert asked.args == ["model"]
-    session.change_settings({"device": "cpu"})
+    session.run.change_settings({"device": "cpu"})
     assert foot.status.text() == "about 3 s"
     assert foot.help.isHidden()
 
 
 def test_what_was_done_is_not_said_on_another_tab_but_what_was_refused_is(foot, session):
     session.say("Region 3 is accepted.")
-    session.tab = "review"
+    session.status.tab = "review"
     assert "Region 3" not in foot.status.text()
     session.say("There is no room.", "error")
-    session.tab = "explore"
+    session.status.tab = "explore"
     assert foot.status.text() == "There is no room."
 
 

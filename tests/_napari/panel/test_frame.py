@@ -136,7 +136,7 @@ def test_by_word_forty_words_are_nine_keys_and_the_others_are_typed(
     assert [offered.index(row, 0).data() for row in range(offered.rowCount())] == words
     qtbot.keyClicks(part.label, words[39])
     qtbot.keyClick(part.label, Qt.Key.Key_Return)
-    assert widget.session.decided == 1
+    assert widget.session.review.decided_count == 1
 
 
 def test_the_dialog_holds_every_setting_by_its_title(widget):

@@ -37,11 +37,11 @@ def test_words_are_typed_after_the_one_button_and_its_key_goes_on(window, qtbot,
         press(key)
     assert widget.vocabulary.text.toPlainText() == "cat\ndog"
     press("Return", CTRL)
-    qtbot.waitUntil(lambda: widget.session.run.running)
+    qtbot.waitUntil(lambda: widget.session.run.progress.running)
     slow.free = True
     slow.go.release(1000)
     qtbot.waitUntil(lambda: not widget.runner.busy)
-    assert widget.session.results.regions[0].ranking is not None
+    assert widget.session.run.results.regions[0].ranking is not None
 
 
 def test_the_lists_of_words_are_one_press_away(window, qtbot, widget):
@@ -91,7 +91,7 @@ def reaches(one, reached):
 def test_tab_reaches_every_control_of_every_tab_from_head_to_foot(window, qtbot, ran, photo):
     switch_on(qtbot, ran)
     ran.review.part.more.click()
-    ran.session.ask("open images", [photo])
+    ran.session.project.open_images.emit([photo])
     qtbot.waitUntil(lambda: ran.images.shown is not None)
     ran.input.image.choose(ran._viewer.layers["photo"])
     bring(qtbot, ran)

@@ -14,7 +14,7 @@ from napari_maskinversion.results.export.catalogue import FORMATS
 def test_a_run_that_gives_nothing_leaves_the_results_before_it(
     qtbot, ran, slow, run_to_end, messages, refused_by
 ):
-    before, source = ran.results.results, ran.session.record.source
+    before, source = ran.results.results, ran.session.run.record.source
     row = ran.results.row
     heat = ran.canvas.heatmap.layer.data.copy()
     if refused_by == "the worker":
@@ -29,7 +29,7 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
         slow.go.release()
         qtbot.waitUntil(lambda: not ran.runner.busy)
     assert ran.results.results is before
-    assert ran.session.record.source == source
+    assert ran.session.run.record.source == source
     assert ran.results.row == row
     assert np.array_equal(ran.canvas.heatmap.layer.data, heat)
     assert ran.results.model.rowCount() == 50
@@ -66,6 +66,6 @@ def test_the_region_selected_stays_selected_when_rows_change_places(ran):
     results = ran.results.results
     # As at the end of a run in windows, which finish in an order of their own.
     turned = type(results)(results.info, results.regions[::-1])
-    ran.session.show(ran.session.record.changed(results=turned, table=None))
+    ran.session.show(ran.session.run.record.changed(results=turned, table=None))
     assert ran.results.row == 42
     assert turned.regions[42].id == results.regions[7].id

@@ -95,15 +95,15 @@ def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow,
 def test_the_panel_starts_as_preferred(another, widget):
     # As the dialog writes them: into the file and, if there is one, onto the page.
     widget.controller.page.show(Preferences(model="ViT-B-16/openai", device="cpu", live=True))
-    assert not widget.session.live  # it is for the next start
+    assert not widget.session.run.live  # it is for the next start
     widget.shut_down()
     made = another()
     assert made.model.spec.name == "ViT-B-16/openai"
     assert made.model.device.currentText() == "cpu"
-    assert made.session.live
+    assert made.session.run.live
     assert made.live.switch.isChecked()
     made.shut_down()
-    assert not made.session.live
+    assert not made.session.run.live
 
 
 def test_labels_are_coloured_as_preferred(widget, slow, run_to_end, qtbot):
@@ -178,7 +178,7 @@ def test_napari_s_page_wins_when_the_panel_starts(another, widget, page):
     assert load() == Preferences(device="cpu", heatmap="inferno")
     assert page().heatmap == "inferno"
     assert made.model.device.currentText() == "cpu"
-    assert not made.session.live
+    assert not made.session.run.live
 
 
 def test_a_model_that_does_not_exist_is_not_chosen_and_the_panel_says_so(
@@ -288,7 +288,7 @@ def test_the_next_start_is_as_the_last_one_ended(another, widget, qtbot, message
     made = another()
     assert made.model.spec.name == "ViT-B-16/openai"
     assert made.model.device.currentText() == "cpu"
-    assert made.session.settings.inversion.alpha == 5.0
+    assert made.session.run.settings.inversion.alpha == 5.0
     assert made.vocabulary.text.toPlainText() == "cat | kitten\ndog # barks"
     assert made.vocabulary.templates_widget.templates() == ("a drawing of a {}.",)
     header = made.results.table.horizontalHeader()
@@ -328,7 +328,7 @@ SETTINGS = {
 def test_every_form_follows_the_settings_of_the_session(widget):
     wanted = RunSettings().changed({"model": "ViT-B-16/openai", "device": "cpu", **SETTINGS})
     scope, model = widget.input.scope, widget.model
-    widget.session.settings = wanted
+    widget.session.run.settings = wanted
     assert (model.spec.name, model.device.currentText()) == ("ViT-B-16/openai", "cpu")
     assert (model.method.method, model.explainer.name) == (
         wanted.method,
@@ -338,32 +338,32 @@ def test_every_form_follows_the_settings_of_the_session(widget):
     for form in (model.form, scope.form, widget.vocabulary.uncertainty):
         assert form.values() == {key: wanted.get(key) for key in form.values()}
     model.form.set_values({"inversion.steps": 3})  # all else stays
-    assert widget.session.settings == wanted.changed({"inversion.steps": 3})
+    assert widget.session.run.settings == wanted.changed({"inversion.steps": 3})
 
 
 def test_every_setting_comes_back_but_live_does_not(another, widget, messages):
     wanted = RunSettings().changed({"device": "cpu", **SETTINGS})
     scope = widget.input.scope
-    widget.session.settings = wanted
+    widget.session.run.settings = wanted
     scope.channels.setCurrentIndex(1)
     scope.outline.click()
     scope.live.click()
     widget.live.switch.click()
     session = widget.session
-    assert session.settings == wanted
-    assert session.live
+    assert session.run.settings == wanted
+    assert session.run.live
     widget.shut_down()
     made = another()
-    assert session.settings == wanted
-    assert session.scope.channels == "displayed"
-    assert session.outlined
-    assert session.forming
-    assert not session.live
+    assert session.run.settings == wanted
+    assert session.run.scope.channels == "displayed"
+    assert session.run.outlined
+    assert session.run.forming
+    assert not session.run.live
     assert not messages
     made.controller.forget()
-    assert session.settings == RunSettings()
-    assert session.scope == Scope()
-    assert not session.outlined
+    assert session.run.settings == RunSettings()
+    assert session.run.scope == Scope()
+    assert not session.run.outlined
 
 
 def test_groups_colours_threshold_and_classifier_come_back_too(another, widget, qtbot, tmp_path):
@@ -463,7 +463,7 @@ def test_forgetting_returns_to_the_first_start(another, widget, qtbot, monkeypat
     assert panel_state.read_state() == (panel_state.PanelState(), "")
     assert made.model.spec.name == "demo"
     assert made.model.device.currentText() == "auto"
-    assert made.session.settings.inversion.alpha == 0
+    assert made.session.run.settings.inversion.alpha == 0
     assert made.vocabulary.text.toPlainText() == ""
     assert made.results.columns.state == panel_state.ColumnState()
     assert made.review.part.options.order == "automatic"

@@ -199,11 +199,11 @@ def test_a_closed_dock_frees_the_models_and_gives_back_its_results(
     slow.free = True
     run_to_end(widget)
     widget.results.select(7)
-    results = widget.session.results
+    results = widget.session.run.results
     window.window.remove_dock_widget(widget)
     gc.collect()
     assert [one() for one in gone] == [None, None]
-    assert session_of(window).results is results
+    assert session_of(window).run.results is results
     again = dock()
     assert again.results.model.rowCount() == 50
     assert again.results.row == 7

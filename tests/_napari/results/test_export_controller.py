@@ -68,7 +68,7 @@ def test_every_format_is_in_the_menu_and_asks_before_it_replaces(
     save(qtbot, ran, "parquet", tmp_path / "nowhere")
     assert "Could not export: " in messages[-1]
     # Masks are those of the run, whatever became of the layer.
-    qtbot.waitUntil(lambda: not (ran.changes._touched or ran.session.comparing))
+    qtbot.waitUntil(lambda: not (ran.changes._touched or ran.session.run.comparing))
     drawn = scene[1].copy()
     ran._viewer.layers["cells"].data[:] = 0
     np.testing.assert_array_equal(tifffile.imread(save(qtbot, ran, "masks", tmp_path)), drawn)
@@ -142,7 +142,7 @@ def test_the_place_on_earth_of_a_geotiff_reaches_every_file(
     panel.model.form.set_values({"inversion.steps": 1})
     if live:
         panel.live.switch.setChecked(True)
-        qtbot.waitUntil(lambda: panel.session.results is not None)
+        qtbot.waitUntil(lambda: panel.session.run.results is not None)
     else:
         run_to_end(panel)
     page = json.loads(save(qtbot, panel, "geojson", tmp_path).read_text("utf-8"))
@@ -213,10 +213,10 @@ def test_the_layers_features_follow_runs_and_decisions_where_that_is_switched_on
     assert list(layer.features) == ["index", "decision"]  # it is off at first
     ran.exports.features.click()
     qtbot.waitUntil(lambda: "roi_id" in layer.features)
-    suggestion = ran.session.results.regions[2].suggestion
+    suggestion = ran.session.run.results.regions[2].suggestion
     assert (column("label")[3], column("suggestion")[3]) == (3, suggestion)
     ran.review.act("pick 2")
-    first = ran.session.results.regions[0]
+    first = ran.session.run.results.regions[0]
     decided = {first.id: first.ranking.labels[1]}
     qtbot.waitUntil(lambda: column("decision_2")[first.id] == decided[first.id])
     ran.review.act("undo")
@@ -246,9 +246,9 @@ def test_shapes_drawn_later_inherit_no_suggestion(ran, run_to_end):
 def test_results_of_other_regions_are_not_written_into_the_layer(ran, messages):
     layer = ran._viewer.layers["cells"]
     before = list(layer.features)
-    results = ran.session.results
+    results = ran.session.run.results
     others = replace(results, regions=results.regions[:10])
-    ran.session.record = replace(ran.session.record, results=others, settled=False)
+    ran.session.run.record = replace(ran.session.run.record, results=others, settled=False)
     ran.exports.to_features()
     assert list(layer.features) == before
     assert "to other regions" in messages[-1]

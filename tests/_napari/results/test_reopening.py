@@ -42,8 +42,8 @@ def test_a_stack_comes_back_plane_by_plane(qtbot, widget, slow, run_to_end, tmp_
     widget.input.scope.planes.setCurrentIndex(0)  # as in a new window
     reopen(qtbot, widget, path)
     with qtbot.waitSignal(widget.changes.worker.done):
-        widget.session.edits += 1
-    assert not widget.session.changed_regions
+        widget.session.run.edits += 1
+    assert not widget.session.run.changed_regions
     assert not staleness(widget.session).scope
     assert "Opened 3 regions of results.npz." in messages[-1]
     layer = widget.input.regions.layer
@@ -93,7 +93,7 @@ def test_regions_below_others_come_back_whole(qtbot, widget, slow, run_to_end, t
         (task,) = one.tasks()
         assert [region.area for region in task.regions] == [320, 30, 30]
     assert {one.mask for one in identities(again.tasks())} == {
-        one.mask for one in widget.session.record.identities
+        one.mask for one in widget.session.run.record.identities
     }
 
 
@@ -175,14 +175,14 @@ def test_results_of_an_own_model_are_explained_by_the_file_that_is_chosen(
     save_archive(replace(bundle, results=replace(bundle.results, info=info)), tmp_path / "r.npz")
     loaded, other = [], _other_model()
     monkeypatch.setattr(ModelStore, "get", lambda _, name, device: loaded.append(name) or other)
-    answered.session.change_settings({"model": str(own), "architecture": "ViT-B-32"})
+    answered.session.run.change_settings({"model": str(own), "architecture": "ViT-B-32"})
     reopen(qtbot, answered, tmp_path / "r.npz")
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "where a word is")
     wait(qtbot, answered.why.worker)
     assert loaded[-1] == str(own)
-    assert answered.session.record.snapshot.settings.architecture == "ViT-B-32"
+    assert answered.session.run.record.snapshot.settings.architecture == "ViT-B-32"
     assert f"The model {own.stem} is not the one of this run" in answered.foot.status.text()
 
 

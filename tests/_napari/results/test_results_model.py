@@ -41,7 +41,7 @@ def table(results, qapp):
     session = Session()
     widget = ResultsWidget(session)
     widget.follow()
-    session.show(ResultRecord(results=results, snapshot=session.snapshot()))
+    session.show(ResultRecord(results=results, snapshot=session.run.snapshot()))
 
     def cell(row, name, role=Qt.ItemDataRole.DisplayRole):
         column = next(at for at, one in enumerate(widget.model.columns) if one.name == name)
@@ -78,7 +78,7 @@ def test_sizes_are_written_as_people_write_numbers(area, shown):
 def test_a_word_has_its_colour_and_none_of_these_has_none(table):
     session, _, cell = table
     chip = Qt.ItemDataRole.DecorationRole
-    words = [region.suggestion for region in session.results.regions]
+    words = [region.suggestion for region in session.run.results.regions]
     colors = [cell(row, "suggestion", chip) for row in range(4)]
     named = dict(zip(words, colors, strict=True))
     assert len({color.name() for color in named.values()}) == len(named)
@@ -94,12 +94,12 @@ def test_rows_of_changed_regions_are_grey_and_of_a_changed_image_all(table):
         return [row for row in range(4) if cell(row, "suggestion", role) is not None]
 
     assert grey() == []
-    session.changed_regions = frozenset({RegionKey(2, ()), RegionKey(9, ())})
+    session.run.changed_regions = frozenset({RegionKey(2, ()), RegionKey(9, ())})
     assert grey() == [1]
     assert "changed" in cell(1, "region", Qt.ItemDataRole.ToolTipRole)
-    session.image_changed = True
+    session.run.image_changed = True
     assert grey() == [0, 1, 2, 3]
-    session.show(session.record.changed(snapshot=session.snapshot()))  # the next run
+    session.show(session.run.record.changed(snapshot=session.run.snapshot()))  # the next run
     assert grey() == []
 
 

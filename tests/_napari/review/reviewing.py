@@ -30,7 +30,7 @@ def record_of(widget):
     """The record shown, or that of another image."""
     records = widget.session.choice.records._records.values()
     kept = (planes for layers in records for planes in layers.values())
-    return widget.session.record or next(one for planes in kept for one in planes.values())
+    return widget.session.run.record or next(one for planes in kept for one in planes.values())
 
 
 def results_of(widget, fingerprint="model a", seed=0):
@@ -54,7 +54,7 @@ def results_of(widget, fingerprint="model a", seed=0):
 def show(qtbot, widget, results, model="demo"):
     """Show results as if a run had ended with them."""
     session = widget.session
-    snapshot = session.snapshot()
+    snapshot = session.run.snapshot()
     snapshot = replace(snapshot, settings=snapshot.settings.changed({"model": model}))
     made = record_of(widget).changed(results=results, table=None, snapshot=snapshot)
     session.show(made.changed(fingerprint=None))  # the image may be another one

@@ -42,7 +42,7 @@ def test_a_with_five_rows_selected_accepts_five_and_u_takes_them_back(qtbot, rev
         1: "dog", 2: "cat", 3: "dog", 4: "cat", 5: "dog"
     }  # fmt: skip
     assert "5 regions are accepted" in reviewing.foot.status.text()
-    assert session_of(reviewing._viewer).decided == 5
+    assert session_of(reviewing._viewer).review.decided_count == 5
     assert selected(reviewing) == 6
     press(qtbot, canvas(reviewing), "U")
     assert states(reviewing) == {}
@@ -64,7 +64,7 @@ def test_all_of_one_word_above_a_confidence_are_accepted_by_one_button(qtbot, re
 
 
 def test_ctrl_z_is_the_reviews_where_it_has_the_focus_and_else_the_layers(window, qtbot, reviewing):
-    marks = reviewing.session.regions
+    marks = reviewing.session.run.regions
     before = marks.data.copy()
     press(qtbot, canvas(reviewing), "AA")
     ctrl = Qt.KeyboardModifier.ControlModifier
@@ -78,7 +78,7 @@ def test_ctrl_z_is_the_reviews_where_it_has_the_focus_and_else_the_layers(window
     marks.paint((150, 150), 60)
     painted = marks.data.copy()
     reviewing.reveal("label")
-    reviewing._viewer.layers.selection.active = reviewing.session.image
+    reviewing._viewer.layers.selection.active = reviewing.session.run.image
     qtbot.keyClick(reviewing.vocabulary.presets, Qt.Key.Key_Z, ctrl)
     np.testing.assert_array_equal(marks.data, before)
     qtbot.keyClick(reviewing.vocabulary.presets, Qt.Key.Key_Z, both)
@@ -113,15 +113,15 @@ def test_decisions_of_an_earlier_day_count_before_the_review_is_opened(qtbot, op
     first.shut_down()
     second = opened()
     heatmap = second.canvas.heatmap.layer
-    qtbot.waitUntil(lambda: second.session.decided == 2)
+    qtbot.waitUntil(lambda: second.session.review.decided_count == 2)
     assert states(second) == {1: ("accepted", "dog"), 2: ("rejected", "")}
     assert second.tabs.tabText(1) == "Review 2/50"
     assert second.foot.button.text() == "Review 48 suggestions"
     # Nothing else is as in a review that the user has opened.
-    assert not second.session.reviewing
+    assert not second.session.review.reviewing
     assert (selected(second), heatmap.opacity) == (1, OPACITY)
     qtbot.mouseClick(second.foot.button, Qt.MouseButton.LeftButton)
-    assert second.session.reviewing
+    assert second.session.review.reviewing
     assert (selected(second), heatmap.opacity) == (3, DIMMED)
 
 
@@ -151,10 +151,10 @@ def test_a_review_ends_with_its_layers_and_comes_back_with_them(
 
 
 def test_a_review_hides_while_another_image_is_chosen(qtbot, reviewing):
-    part, image = reviewing.review.part, reviewing.session.image
+    part, image = reviewing.review.part, reviewing.session.run.image
     other = reviewing._viewer.add_image(np.zeros((20, 20)), name="other")
     reviewing.input.image.choose(other)
-    assert reviewing.session.record is None
+    assert reviewing.session.run.record is None
     assert part.body.isHidden()
     press(qtbot, canvas(reviewing), "A")
     reviewing.input.image.choose(image)
@@ -204,20 +204,20 @@ def test_nothing_outdated_is_decided_or_exported(qtbot, reviewing, export, tmp_p
     (tmp_path / "regions.csv").unlink()
     reviewing.exports.accepted_only.setChecked(False)
     image.contrast_limits_range = image.contrast_limits = (0, 200)  # to see better
-    qtbot.waitUntil(lambda: session.image_changed)
+    qtbot.waitUntil(lambda: session.run.image_changed)
     assert "2 regions have changed" in outdated(session)
     marks.undo()
     qtbot.waitUntil(lambda: outdated(session) == "")
     assert changed_rows(session) == set(range(50))
     image.data = before[::-1].copy()
-    qtbot.waitUntil(lambda: session.pixels_changed)
+    qtbot.waitUntil(lambda: session.run.pixels_changed)
     press(qtbot, canvas(reviewing), "RU")
     assert "The image has changed" in messages[-1]
     assert states(reviewing) == {}  # taken back is what was decided before
     export(reviewing, tmp_path, "csv", "npz")
     assert list(tmp_path.glob("regions.csv")) == []
     image.data = before
-    qtbot.waitUntil(lambda: not session.pixels_changed)
+    qtbot.waitUntil(lambda: not session.run.pixels_changed)
     export(reviewing, tmp_path, "csv")
     assert list(tmp_path.glob("regions.csv"))
 
@@ -266,7 +266,7 @@ def test_a_review_goes_on_where_nothing_is_decided_yet_and_says_why_to_look(qtbo
     press(qtbot, canvas(reviewing), "N")
     assert part.flag.text() == "Low resolution"
     reviewing.results.table.selectRow(0)
-    session.ask("accept word", ("dog", 0.0))  # of many images, on another tab
+    session.review.accept_word.emit("dog", 0.0)  # of many images, on another tab
     assert selected(reviewing) == 2
     press(qtbot, canvas(reviewing), ["Escape"])
     reviewing.results.table.selectRow(2)
@@ -295,7 +295,7 @@ def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene
     labels[3:13, 3:13] = 1
     widget = opened(labels)
     switch_on(qtbot, widget)
-    viewer, marks = widget._viewer, widget.session.regions
+    viewer, marks = widget._viewer, widget.session.run.regions
     viewer.layers.selection.active = marks
     click(viewer, 64, 22)
     assert (selected(widget), widget.review.state.row) == (42, widget.results.row)
@@ -312,7 +312,7 @@ def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene
     click(viewer, 45, 55)
     assert selected(widget) == 1
     marks.mode = "pan_zoom"
-    image, above = widget.session.image, viewer.add_image(np.zeros((160, 200)))
+    image, above = widget.session.run.image, viewer.add_image(np.zeros((160, 200)))
     click(viewer, 64, 22)  # on another image
     assert selected(widget) == 1
     above.visible, image.visible = False, False
@@ -333,7 +333,7 @@ def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene
     run_to_end(widget)
     for place, row in (((25, 25), 1), ((50, 50), 2), ((90, 90), 0)):  # the smallest
         click(viewer, *place)
-        assert widget.session.row == row
+        assert widget.session.review.row == row
 
 
 def test_the_crop_beside_the_suggestions_is_that_of_the_region(qtbot, reviewing, scene):
@@ -366,19 +366,19 @@ def test_keys_decide_nothing_while_another_plane_is_in_view(
     run_to_end(widget)
     switch_on(qtbot, widget)
     viewer.dims.set_point(0, 2)
-    qtbot.waitUntil(lambda: widget.session.elsewhere != "")
+    qtbot.waitUntil(lambda: widget.session.run.elsewhere != "")
     for key in "AR":
         press(qtbot, canvas(widget), key)
         assert states(widget) == {}
         assert "These suggestions are of plane 1" in widget.foot.status.text()
     viewer.dims.set_point(0, 1)
-    qtbot.waitUntil(lambda: not widget.session.elsewhere)
+    qtbot.waitUntil(lambda: not widget.session.run.elsewhere)
     press(qtbot, canvas(widget), "A")
     assert len(states(widget)) == 1
     # A layer with more dimensions gives the axes other numbers: it is the same plane.
     viewer.add_image(np.zeros((2, 3, 8, 8), np.uint8), name="time")
     viewer.dims.set_point(1, 1)
-    qtbot.waitUntil(lambda: widget.session.plane == (("axis 1", 1),))
+    qtbot.waitUntil(lambda: widget.session.run.plane == (("axis 1", 1),))
     press(qtbot, canvas(widget), "A")
     assert len(states(widget)) == 2
 

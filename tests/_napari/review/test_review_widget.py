@@ -281,7 +281,7 @@ def test_a_window_that_was_closed_without_a_review_does_not_end_that_of_another(
     QApplication.sendPostedEvents(first, QEvent.Type.DeferredDelete)
     assert not isalive(first)
     reviewing.review.keeper.begin()  # goes on with the open review
-    qtbot.waitUntil(lambda: not reviewing.session.review_opening)
+    qtbot.waitUntil(lambda: not reviewing.session.review.opening)
     with pytest.raises(InUseError):  # no other window may decide
         Review(reviewing.review.state.review.image, [], made_info(), file=photo)
 
@@ -738,7 +738,7 @@ def restarted(opened, qtbot, tmp_path, scene):
         other = tmp_path / "other.png"
         imsave(other, scene[0][::-1])
         widget = opened()
-        regions = widget.session.regions
+        regions = widget.session.run.regions
         (layer,) = widget._viewer.open(str(other), plugin="napari")
         widget.session.choose(image=layer, regions=regions)
         widget.review.part.form.set_values({"order": "given"})
@@ -819,7 +819,7 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     review, words = reviewing.review, reviewing.vocabulary
     words.text.setPlainText("dog\ncat")
     results = results_of(reviewing)
-    info = replace(results.info, vocabulary=reviewing.session.vocabulary)
+    info = replace(results.info, vocabulary=reviewing.session.run.vocabulary)
     show(qtbot, reviewing, Results(info, results.regions))
     press(qtbot, canvas(reviewing), "12" * 9 + "22")  # region 19 is wrong
     learned = []
@@ -864,8 +864,8 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     words.files.read(file)
     qtbot.waitUntil(lambda: "pets.safetensors: 20 decisions" in words.count.text())
     session = reviewing.session
-    qtbot.waitUntil(lambda: bool(session.results.info.vocabulary.learned))
-    best = {row.id: row.suggestion for row in session.results.regions}
+    qtbot.waitUntil(lambda: bool(session.run.results.info.vocabulary.learned))
+    best = {row.id: row.suggestion for row in session.run.results.regions}
     assert [best[number] for number in range(30, 36)] == ["cat", "dog"] * 3
     review.part.form["learn"].click()
     settled(qtbot, reviewing)

@@ -32,12 +32,12 @@ def test_an_undo_of_a_stroke_counts_at_once(qtbot, widget, slow, run_to_end):
     cells = widget._viewer.layers["cells"]
     cells.paint((100, 100), 77)
     run_to_end(widget)
-    qtbot.waitUntil(lambda: not widget.session.comparing)
+    qtbot.waitUntil(lambda: not widget.session.run.comparing)
     for change, text in ((cells.undo, "1 region changed: update"), (cells.redo, "")):
         change()
         assert outdated(widget.session)
         stale(qtbot, widget, text)
-        qtbot.waitUntil(lambda: not widget.session.comparing)
+        qtbot.waitUntil(lambda: not widget.session.run.comparing)
     cells.refresh()  # is no edit
     assert not outdated(widget.session)
 
@@ -105,7 +105,7 @@ def test_regions_selected_after_a_run_of_the_selected_ones_are_another_choice(
     assert not staleness(widget.session)
     cells.selected_label = 18
     run_to_end(widget)
-    assert widget.session.results.ids == [18]
+    assert widget.session.run.results.ids == [18]
     assert not staleness(widget.session)
 
 
@@ -113,7 +113,7 @@ def test_pixels_that_change_while_another_image_is_chosen_are_noticed(qtbot, ran
     viewer, photo = ran._viewer, ran._viewer.layers["photo"]
     other = viewer.add_image(np.zeros((160, 200)), name="other")
     ran.session.choose(image=other)
-    assert ran.session.record is None
+    assert ran.session.run.record is None
     photo.data = photo.data[::-1].copy()
     ran.session.choose(image=photo)
     stale(qtbot, ran, "image changed: update")
@@ -136,12 +136,12 @@ def test_pixels_and_regions_of_the_run_are_compared_from_another_plane_and_choic
     assert outdated(session) == ""
     cells.paint((1, 100, 100), 77)  # on this plane
     cells.paint((0, 4, 40), 3)
-    qtbot.waitUntil(lambda: len(session.changed_regions) == 1)
+    qtbot.waitUntil(lambda: len(session.run.changed_regions) == 1)
     photo.data = np.stack([photo.data[0], photo.data[0]])
-    qtbot.waitUntil(lambda: not session.comparing)
-    assert not session.pixels_changed  # those of the run
+    qtbot.waitUntil(lambda: not session.run.comparing)
+    assert not session.run.pixels_changed  # those of the run
     photo.data = photo.data[:, ::-1].copy()
-    qtbot.waitUntil(lambda: session.pixels_changed)
+    qtbot.waitUntil(lambda: session.run.pixels_changed)
     assert outdated(session).startswith("The image has changed")
 
 
@@ -160,13 +160,13 @@ def test_a_run_that_broke_off_is_continued_with_what_is_missing(
         patch.setattr(MaskInverter, "invert", broken)
         run_to_end(panel)
     assert inverted == [1]
-    before = panel.session.results
+    before = panel.session.run.results
     assert panel.foot.button.text() == "Continue with 1 region"
     assert not panel.foot.beside["review"].isHidden()
     qtbot.mouseClick(panel.foot.button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: panel.session.run.phase == "done")
+    qtbot.waitUntil(lambda: panel.session.run.progress.phase == "done")
     assert inverted == [1, 2]
-    after = panel.session.results
+    after = panel.session.run.results
     assert after.ids == [1, 2]
     assert after.regions[0].raw_embedding is before.regions[0].raw_embedding
     assert panel.foot.button.text() == "Review 2 suggestions"
@@ -182,10 +182,10 @@ def test_update_inverts_the_changed_region_and_leaves_the_others_as_they_are(
     stale(qtbot, panel, "1 region changed: update")
     assert panel.foot.button.text() == "Update 1 region"
     qtbot.mouseClick(panel.foot.button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: panel.session.results is not before)
+    qtbot.waitUntil(lambda: panel.session.run.results is not before)
     qtbot.waitUntil(lambda: not panel.runner.busy)
     assert inverted == [1]
-    after = panel.session.results
+    after = panel.session.run.results
     assert after.regions[1].raw_embedding is before.regions[1].raw_embedding
     assert after.regions[0].area > before.regions[0].area
     assert not staleness(panel.session)

@@ -24,7 +24,7 @@ def settled(qtbot, panel):
 def live(qtbot, panel, inverted):
     """The same with live mode switched on and the first answer there."""
     qtbot.keyClick(panel.live.switch, Qt.Key.Key_Space)
-    assert panel.session.live
+    assert panel.session.run.live
     settled(qtbot, panel)
     assert panel.results.results.ids == [1, 2]
     inverted.clear()
@@ -65,7 +65,7 @@ def test_the_row_that_is_computed_says_so(qtbot, live):
         status = [model.data(model.index(row, column)) for row in (0, 1)]
         seen.append((live.live.line.text(), status))
 
-    live.session.events.computing.connect(look)
+    live.session.run.events.computing.connect(look)
     live._viewer.layers["cells"].paint((40, 30), 1)
     settled(qtbot, live)
     assert seen[0][0].startswith("Live: computing region 1")
@@ -229,7 +229,7 @@ def test_an_answer_about_an_image_that_was_left_is_dropped(qtbot, live, monkeypa
     qtbot.waitUntil(lambda: live.live.worker.idle)
     qtbot.wait(50)
     assert done == []
-    assert session.record is None
+    assert session.run.record is None
 
 
 def test_too_large_a_plane_is_told_and_live_mode_switched_off(
@@ -237,7 +237,7 @@ def test_too_large_a_plane_is_told_and_live_mode_switched_off(
 ):
     monkeypatch.setattr(live_controller, "MOST_PIXELS", 10_000)
     qtbot.keyClick(panel.live.switch, Qt.Key.Key_Space)
-    assert not panel.session.live
+    assert not panel.session.run.live
     (message,) = messages
     assert "Live mode is off now" in message
     assert panel.foot.status.text() == message
@@ -249,13 +249,13 @@ def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
     settled(qtbot, live)
     assert live.foot.status.text().startswith("Live: There are no words")
     assert live.live.line.isHidden()
-    assert live.session.live
+    assert live.session.run.live
     assert shown(live) == [1, 2]
     assert messages == []
     live.vocabulary.text.setPlainText("apple\ncar")
     settled(qtbot, live)
     assert live.live.line.text() == "Live: 2 regions up to date."
-    assert live.session.notice is None
+    assert live.session.status.notice is None
 
 
 def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages):
@@ -299,7 +299,7 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
 
 def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, inverted):
     part = live.finder
-    part.alpha.setValue(live.session.settings.inversion.alpha)
+    part.alpha.setValue(live.session.run.settings.inversion.alpha)
     part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()
@@ -310,7 +310,7 @@ def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, invert
 
 def test_closing_the_panel_ends_live_mode(qtbot, live, inverted):
     live.shut_down()
-    assert not live.session.live
+    assert not live.session.run.live
     live._viewer.layers["cells"].paint((40, 30), 1)
     qtbot.wait(live_controller.LATEST + 50)
     assert inverted == []

@@ -62,7 +62,7 @@ def test_names_of_a_file_come_through_a_run_and_are_compared(
     widget.session.choose(regions=layer)
     slow.free = True
     run_to_end(widget)
-    results = widget.session.results
+    results = widget.session.run.results
     assert [(one.source_label, one.source_id) for one in results.regions] == [
         ("cat", "1"),
         ("DOG", "2"),
@@ -70,7 +70,7 @@ def test_names_of_a_file_come_through_a_run_and_are_compared(
     ]
     assert results.to_frame()["called"].tolist() == ["Cat", "Dog", "Bird"]
     # An export to COCO keeps the numbers of the categories.
-    numbers = widget.session.record.source["category_ids"]
+    numbers = widget.session.run.record.source["category_ids"]
     assert numbers == {"cat": 1, "DOG": 2, "bird": 3}
     # The stand-in suggests dog, cat, dog.
     said = " ".join(messages)
@@ -85,7 +85,7 @@ def test_cancel_keeps_the_chunks_that_are_finished(qtbot, widget, slow):
     slow.go.release()
     ended(qtbot, widget)
     assert widget.results.model.frame["region"].tolist() == list(range(1, 33))
-    assert widget.session.run.phase == "cancelled"
+    assert widget.session.run.progress.phase == "cancelled"
     assert widget.foot.status.text().startswith("32 of 50 regions done.")
     assert slow.closed.is_set()  # memory is given back at once, not when somebody collects it
     assert len(slow.reached) == 12  # not a step more
@@ -205,7 +205,7 @@ def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, viewer, dock, 
     regions = replace(request.input.regions, data=Slow(), pinned=False)
     request = replace(request, input=replace(request.input, regions=regions))
     panel.runner.start(RunTask(request, panel.store).work)
-    panel.session.begin_run(panel.session.snapshot())
+    panel.session.begin_run(panel.session.run.snapshot())
     qtbot.waitUntil(lambda: len(read) == 1)
     qtbot.mouseClick(panel.foot.cancel, Qt.MouseButton.LeftButton)
     reading.set()

@@ -471,7 +471,7 @@ def test_a_checkpoint_is_fetched_with_progress_and_then_on_disk(
     assert "[2 MB to fetch]" in part.checkpoint.currentText()
     qtbot.mouseClick(part.fetching.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: part.fetching.bar.value() > 0)
-    assert panel.session.download.name == spec.name
+    assert panel.session.status.download.name == spec.name
     panel.session.stop_download()  # as Cancel of the panel does
     qtbot.waitUntil(lambda: not panel.segment.fetching.worker.busy)
     assert not spec.is_on_disk

@@ -20,26 +20,26 @@ def ran(widget, monkeypatch, run_to_end):
 
 
 def words_shown(panel):
-    results = panel.session.results
+    results = panel.session.run.results
     return {label for region in results.regions for label in region.ranking.labels}
 
 
 def test_new_words_reach_the_table_without_a_run(qtbot, ran):
-    embeddings = [region.raw_embedding for region in ran.session.results.regions]
+    embeddings = [region.raw_embedding for region in ran.session.run.results.regions]
     ran.results.select(1)
     ran.vocabulary.text.setPlainText("apple\ncar\nhouse")
     assert staleness(ran.session).words
     qtbot.waitUntil(lambda: words_shown(ran) == {"apple", "car", "house"})
     assert not staleness(ran.session)
     assert ran.results.row == 1
-    now = ran.session.results.regions
+    now = ran.session.run.results.regions
     assert [region.raw_embedding for region in now] == embeddings
     assert ran.results.model.index(0, 1).data() in ("apple", "car", "house")
 
 
 def test_words_that_cannot_be_used_leave_the_results(qtbot, ran):
-    before = ran.session.results
+    before = ran.session.run.results
     ran.vocabulary.text.setPlainText('"unclosed')
     ran.vocabulary.text.setPlainText("")
     qtbot.wait(600)  # longer than the pause after the last change
-    assert ran.session.results is before
+    assert ran.session.run.results is before

@@ -77,19 +77,19 @@ def test_a_sample_brings_its_words_once_and_ctrl_z_brings_back_ones_own(qtbot, p
     part.follow()
     retype(qtbot, part, "debris")
     sample, other = Layer("elephant", "elephant", "tree"), Layer("photo")
-    session.image = sample
+    session.run.image = sample
     assert part.text.toPlainText() == "elephant\ntree"
-    assert session.vocabulary.labels == ("elephant", "tree")
+    assert session.run.vocabulary.labels == ("elephant", "tree")
     assert "These words came with 'elephant'; Ctrl+Z brings back yours." in part.count.text()
     qtbot.keyClick(part.text, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert part.text.toPlainText() == "debris"
     assert "Ctrl+Z" not in part.count.text()
-    session.image = other
-    session.image = sample  # chosen again: what the user typed stays
+    session.run.image = other
+    session.run.image = sample  # chosen again: what the user typed stays
     assert part.text.toPlainText() == "debris"
-    session.regions = read = Layer("regions of a file", "ring")
+    session.run.regions = read = Layer("regions of a file", "ring")
     assert part.text.toPlainText() == "debris"
-    assert session.regions is read
+    assert session.run.regions is read
     part.stop()
 
 
@@ -309,9 +309,9 @@ def test_words_that_the_chosen_model_does_not_know_are_named_while_they_are_type
     qtbot.keyClicks(part.text, "helmet")  # before the first word
     qtbot.keyClick(part.text, Qt.Key.Key_Return)
     assert part.count.text().endswith("2 words that the demo model does not know: helmet, person")
-    session.change_settings({"model": "ViT-B-16/openai"})
+    session.run.change_settings({"model": "ViT-B-16/openai"})
     assert "does not know" not in part.count.text()
-    session.change_settings({"model": "demo"})
+    session.run.change_settings({"model": "demo"})
     assert "does not know" in part.count.text()
 
 

@@ -33,7 +33,7 @@ def test_regions_of_this_image(shared, show, results):
     show()
     session = shared.session
     drawn = [PlaneRegions((), Regions.from_labels(load_scene("everyday-1").regions))]
-    session.show(session.record.changed(masks=drawn))
+    session.show(session.run.record.changed(masks=drawn))
     table = of_image(session)()
     assert list(table.frame["suggestion"]) == [one.suggestion for one in results.regions]
     assert table.frame["confidence"].between(0, 1).all()
@@ -42,13 +42,13 @@ def test_regions_of_this_image(shared, show, results):
     assert set(pictures) == set(range(len(results)))
     assert all(one.ndim == 3 and max(one.shape) <= 96 for one in pictures.values())
     open_region(session, table.place(2))
-    assert (session.row, session.picked) == (2, True)
+    assert (session.review.row, session.review.picked) == (2, True)
 
 
 def test_regions_of_a_project_are_those_of_its_stored_results(shared, computed_once):
     session, project = shared.session, OpenProject.read(computed_once)
     names = tuple(project.by_name)
-    session.project = ProjectState("cells", names, current=names[0], file=str(project.file))
+    session.project.state = ProjectState("cells", names, current=names[0], file=str(project.file))
     table = of_project(session)()
     stored = {name: open_archive(archive_file(project, name)).results.regions for name in names[:2]}
     want = [(name, one.id, one.suggestion) for name in stored for one in stored[name]]
@@ -61,16 +61,16 @@ def test_regions_of_a_project_are_those_of_its_stored_results(shared, computed_o
     pictures = dict(table.thumbnails([last, 0]))
     assert all(pictures[row] is not None for row in (0, last))
     asked = []
-    session.events.asked.connect(lambda one: one and asked.append((one.what, one.value)))
+    session.project.open_region.connect(asked.append)
     open_region(session, table.place(last))
-    assert asked == [("open region", RegionPlace(names[1], other.id, ()))]
+    assert asked == [RegionPlace(names[1], other.id, ())]
 
 
 def test_images_that_were_run_with_other_settings_are_not_compared(
     shared, computed_once, monkeypatch
 ):
     session, project = shared.session, OpenProject.read(computed_once)
-    session.project = ProjectState("cells", tuple(project.by_name), file=str(project.file))
+    session.project.state = ProjectState("cells", tuple(project.by_name), file=str(project.file))
     table = of_project(session)()
     assert len(table.embed(range(len(table.frame)))) == len(table.frame)
 
@@ -90,7 +90,7 @@ def test_an_image_that_is_gone_or_another_one_has_no_crops(shared, computed_once
 
     folder = shutil.copytree(computed_once, tmp_path / "copy")
     session, project = shared.session, OpenProject.read(folder)
-    session.project = ProjectState("cells", tuple(project.by_name), file=str(project.file))
+    session.project.state = ProjectState("cells", tuple(project.by_name), file=str(project.file))
     table = of_project(session)()
     project.path("cell-1.png").unlink()
     pictures = dict(table.thumbnails(range(len(table.frame))))

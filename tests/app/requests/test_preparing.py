@@ -97,11 +97,11 @@ def nothing_finite(work):
 
 BAD = (
     (lambda work: work.session.change_words(None), "no words"),
-    (lambda work: setattr(work.session, "image", None), "Open an image first"),
-    (lambda work: setattr(work.session, "regions", None), "no regions"),
+    (lambda work: setattr(work.session.run, "image", None), "Open an image first"),
+    (lambda work: setattr(work.session.run, "regions", None), "no regions"),
     (lambda work: work.cells.data.fill(0), "no regions"),
     (lambda work: work.photo.data.fill(7), "same value"),
-    (lambda work: work.session.change_settings({"model": "ViT-B-16/openai"}), "press Fetch"),
+    (lambda work: work.session.run.change_settings({"model": "ViT-B-16/openai"}), "press Fetch"),
     (nothing_finite, "no finite value"),
     (empty_shapes, "no regions"),
     (no_pixels, "no pixels"),

@@ -25,7 +25,7 @@ class Work:
         self.cells = self.viewer.add_labels(label_image(5, 90, 120), name="cells")
         self.session.choose(image=self.photo, regions=self.cells)
         self.session.change_words(Vocabulary(("apple", "car", "house")))
-        self.session.change_settings({"inversion.steps": 1, "chunk_size": 2, "resolution": 64})
+        self.session.run.change_settings({"inversion.steps": 1, "chunk_size": 2, "resolution": 64})
 
     def run(self, *, keep=False, stop_after=None):
         request = make_request(self.viewer, self.session, keep=keep)
@@ -57,7 +57,7 @@ def change(work):
 
 
 def test_update_inverts_changed_regions_only_and_keeps_the_others_bit_for_bit(work, inverted):
-    before = {region.id: region for region in work.session.results.regions}
+    before = {region.id: region for region in work.session.run.results.regions}
     change(work)
     after = work.run(keep=True)
     assert sorted(inverted) == [3, 9]
@@ -69,7 +69,7 @@ def test_update_inverts_changed_regions_only_and_keeps_the_others_bit_for_bit(wo
 
 def test_after_cancel_update_goes_on_with_what_is_missing(work, inverted):
     change(work)
-    work.session.change_settings({"chunk_size": 1})
+    work.session.run.change_settings({"chunk_size": 1})
     assert len(work.run(keep=True, stop_after=4)) == 4  # three kept, one of the two changed
     inverted.clear()
     assert len(work.run(keep=True)) == 5
@@ -86,7 +86,7 @@ def test_words_changed_as_well_are_ranked_for_kept_regions(work, inverted):
 
 @pytest.mark.parametrize("threshold", [None, -1.0])
 def test_the_threshold_is_that_of_the_words_not_an_earlier_projects(work, threshold):
-    work.session.change_settings({"threshold": 0.9})
+    work.session.run.change_settings({"threshold": 0.9})
     work.session.change_words(Vocabulary(("apple", "car"), threshold=threshold))
     after = work.run()
     assert {region.suggestion for region in after.regions} <= {"apple", "car"}
@@ -98,7 +98,7 @@ def test_another_image_and_other_settings_invert_all(work, inverted, changed):
     if changed == "pixels":
         work.photo.data = work.photo.data[::-1].copy()
     elif changed == "settings":
-        work.session.change_settings({"inversion.steps": 3})
+        work.session.run.change_settings({"inversion.steps": 3})
     elif changed == "limits of contrast":
         work.viewer.layers.remove(work.photo)
         grey = picture(90, 120).mean(axis=2)
@@ -106,7 +106,7 @@ def test_another_image_and_other_settings_invert_all(work, inverted, changed):
         work.session.choose(regions=work.cells)
         work.run()
         inverted.clear()
-        work.session.image.contrast_limits = (0, 200)
+        work.session.run.image.contrast_limits = (0, 200)
     work.run(keep=changed != "nothing kept")
     assert sorted(inverted) == [1, 2, 3, 4, 5]
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from psygnal import SignalInstance
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
@@ -46,7 +47,6 @@ class CaptionsSection(ProgressSection):
     title, tip = "Captions", "Sentences about regions, from a file or generated"
     work, kept = "The caption bank", "The captions that are embedded are kept."
     doing, cancel_tip = "captions", "Stop; captions already embedded are kept"
-    follows = "settings record"
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
@@ -75,6 +75,11 @@ class CaptionsSection(ProgressSection):
         self.banks.currentIndexChanged.connect(self.refresh)
         self.top.valueChanged.connect(self.refresh)
         self.refresh()
+
+    def followed(self) -> tuple[SignalInstance, ...]:
+        """Return the events of the session after which it is refreshed."""
+        run = self._session.run.events
+        return run.settings, run.record
 
     def _build(self) -> None:
         rows = [
@@ -140,14 +145,14 @@ class CaptionsSection(ProgressSection):
                 f"The caption bank '{title_of(bank)}' cannot be used yet: {about(bank)} Or choose "
                 f"'{_NONE}' there."
             )
-        self._session.captions, self._session.captions_problem = choice, problem
+        self._session.run.captions, self._session.run.captions_problem = choice, problem
 
     @property
     def _problem(self) -> str:
         """Why the chosen bank does not fit the chosen model; "" if it does."""
         try:
             if self.bank is not None:
-                check_model(self.bank, self._session.settings.model)
+                check_model(self.bank, self._session.run.settings.model)
         except InputError as error:
             return str(error)
         return ""
@@ -155,7 +160,7 @@ class CaptionsSection(ProgressSection):
     @property
     def _searchable(self) -> tuple[Results, CaptionBank] | None:
         """The results shown and the bank, if it is of their model."""
-        bank, results = self.bank, self._session.results
+        bank, results = self.bank, self._session.run.results
         if bank is None or not bank.complete or not results:
             return None
         return (results, bank) if bank.record.fingerprint == results.info.fingerprint else None
@@ -191,7 +196,7 @@ class CaptionsSection(ProgressSection):
             self._embed(folder=self.bank.folder)
 
     def _embed(self, **captions: Any) -> None:
-        settings = self._session.settings
+        settings = self._session.run.settings
         with refusing():
             check_on_disk(settings.model)
             self.start(partial(build, self._store, settings.model, settings.device, **captions))

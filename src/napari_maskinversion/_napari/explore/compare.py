@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
+from psygnal import SignalInstance
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QPixmap
 from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QStackedWidget, QWidget
@@ -36,7 +37,7 @@ class CompareSection(RegionSection):
     """Computes the selected region with the current settings and with one of them changed."""
 
     title, tip = "Compare", "The region with another model, method or setting"
-    work, source, follows = "The comparison", "compare", "settings"
+    work, source = "The comparison", "compare"
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
@@ -71,6 +72,10 @@ class CompareSection(RegionSection):
         self._build()
         self.ended()
         self.forget()
+
+    def followed(self) -> tuple[SignalInstance, ...]:
+        """Return the events of the session after which it is refreshed."""
+        return (self._session.run.events.settings,)
 
     def _build(self) -> None:
         for _, field in self._fields.values():
@@ -126,7 +131,7 @@ class CompareSection(RegionSection):
 
     def _offer_all(self) -> None:
         here = [spec.name for spec in list_models() if model_state(spec) != "to fetch"]
-        own = self._session.settings.method
+        own = self._session.run.settings.method
         methods = {
             spec.title: Method(spec.name, own.weights)
             for spec in list_methods()
@@ -245,7 +250,7 @@ class CompareSection(RegionSection):
 
     def _present(self) -> RunSettings:
         session = self._session
-        return usable_settings(session.settings, session.settings_problem)
+        return usable_settings(session.run.settings, session.run.settings_problem)
 
     def _name(self, settings: RunSettings) -> str:
         """Return what tells one of the two settings from the other."""

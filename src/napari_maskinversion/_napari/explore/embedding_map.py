@@ -22,7 +22,7 @@ from ...app.explore.region_sources import (
     open_region,
     words_of,
 )
-from ...app.session import same_regions
+from ...app.session import MappedResults, same_regions
 from ...app.work.driver import Update, show
 from ...app.work.preload import preload_torch
 from ...language.labels.label import colors_of
@@ -97,17 +97,21 @@ class MapSection(ProgressSection):
     def bind(self) -> None:
         """Follow the session."""
         super().bind()
-        self.after("record project", self._follow_record)
-        self.after("review decisions", self.recolor)
-        self.after("row rows marked", self._mark)
-        self.after("library_changes", lambda _: self._say_newer(LIBRARY))
-        self.after("computed", lambda _: self._say_newer(PROJECT))
-        self.answer("decided", self._decided)
+        run = self._session.run.events
+        review = self._session.review.events
+        project = self._session.project.events
+        explore = self._session.explore.events
+        self.after(self._follow_record, run.record, project.state)
+        self.after(self.recolor, review.state, review.changes)
+        self.after(self._mark, review.row, review.rows, review.marked)
+        self.after(lambda _: self._say_newer(LIBRARY), explore.library_changes)
+        self.after(lambda _: self._say_newer(PROJECT), project.computed)
+        self.after(self._decided, self._session.review.decided)
 
     def stop(self) -> None:
         """Follow the session no more, and close the map."""
         super().stop()
-        self._session.mapped, self.mapped = None, _nothing()
+        self._session.explore.mapped, self.mapped = None, _nothing()
         if self.view is not None:
             self._viewer.window.remove_dock_widget(self.view)
 
@@ -127,7 +131,7 @@ class MapSection(ProgressSection):
         """Map the chosen regions, or say why not."""
         with refusing():
             source = self.of.currentText()
-            of = self._session.results if source == IMAGE else None
+            of = self._session.run.results if source == IMAGE else None
             read = SOURCES[source](self._session)
             self.start(partial(make_map, read, source, of, self.way.currentData()))
 
@@ -140,7 +144,7 @@ class MapSection(ProgressSection):
 
     def answered(self, answer: Mapped) -> None:
         """Show a map, unless it is of results that are shown no more."""
-        if answer.of is not None and not same_regions(answer.of, self._session.results):
+        if answer.of is not None and not same_regions(answer.of, self._session.run.results):
             return
         if self.view is None:
             self._open()
@@ -157,7 +161,7 @@ class MapSection(ProgressSection):
         view.picked.connect(self._picked)
         view.closed.connect(self._closed)
         view.color.currentIndexChanged.connect(self.recolor)
-        view.into_layer.clicked.connect(lambda _=False: self._session.ask("write features"))
+        view.into_layer.clicked.connect(lambda _=False: self._session.run.write_features.emit())
         dock = self._viewer.window.add_dock_widget(
             view, name="Map of embeddings", area="bottom", add_vertical_stretch=False
         )
@@ -178,7 +182,7 @@ class MapSection(ProgressSection):
     def _follow_record(self, _: object = None) -> None:
         """Keep the map while its regions are shown; words and limits may be others."""
         of = self.mapped.of
-        if of is not None and not same_regions(of, self._session.results):
+        if of is not None and not same_regions(of, self._session.run.results):
             self.drop()
             self._show(_nothing())
             self.about.setText(_OLD)
@@ -186,9 +190,9 @@ class MapSection(ProgressSection):
             self._find_here()
             self.recolor()
 
-    def _decided(self, told: tuple[object, Decided, Mapping[str, File]]) -> None:
+    def _decided(self, _: object, decided: Decided, files: Mapping[str, File]) -> None:
         """Show decisions about other images."""
-        self.mapped.table.take(*told[1:])
+        self.mapped.table.take(decided, files)
         self.recolor()
 
     def _say_newer(self, source: str) -> None:
@@ -201,7 +205,10 @@ class MapSection(ProgressSection):
         mapped.table.find_here(session)
         here = mapped.table.here
         points = np.append(mapped.map.points, [[np.nan, np.nan]], axis=0)  # for -1
-        session.mapped = (session.results, points[here]) if (here >= 0).any() else None
+        results = session.run.results
+        session.explore.mapped = None
+        if results is not None and (here >= 0).any():
+            session.explore.mapped = MappedResults(results, points[here])
         if self.view is not None:
             refill(self.view.color, [WORD, DECISION, *columns_of(self._frame)])
 
@@ -210,8 +217,8 @@ class MapSection(ProgressSection):
     @property
     def _frame(self) -> pd.DataFrame:
         """The table whose columns colour the points."""
-        record = self._session.record
-        if self.mapped.of is None:
+        record = self._session.run.record
+        if self.mapped.of is None or record is None:
             return self.mapped.table.frame
         return record.results.to_frame() if record.table is None else record.table
 
@@ -227,7 +234,7 @@ class MapSection(ProgressSection):
         mapped.table.follow(self._session)
         if chosen == DECISION:
             return groups(mapped.table.frame["decision"], DECISIONS)
-        review, listed = self._session.reviewed, self._session.vocabulary
+        review, listed = self._session.reviewed, self._session.run.vocabulary
         known = {} if review is None else review.colors()
         if review is None and listed is not None:
             known = colors_of(listed.labels, [one.color for one in listed.full_labels])

@@ -147,12 +147,15 @@ class FindSection(ProgressSection):
     def bind(self) -> None:
         """Follow the session."""
         super().bind()
-        self.after("layers", self._layers_changed)
-        self.after("layers region_count", self._show_rows)
-        self.after("tab", self._turned)
-        self.after("row", self._row_changed)
-        self.after("record row", self.refresh)
-        self.after("vocabulary", self._offer)
+        run = self._session.run.events
+        review = self._session.review.events
+        status = self._session.status.events
+        self.after(self._layers_changed, run.layers)
+        self.after(self._show_rows, run.layers, run.region_count)
+        self.after(self._turned, status.tab)
+        self.after(self._row_changed, review.row)
+        self.after(self.refresh, run.record, review.row)
+        self.after(self._offer, run.vocabulary)
         self._offer()
         self._show_rows()
 
@@ -174,7 +177,7 @@ class FindSection(ProgressSection):
     def _layers_changed(self, _: object = None) -> None:
         """Show nothing of an image that is no longer chosen."""
         finding = self.model.finding
-        if finding is not None and finding.snapshot.image is not self._session.image:
+        if finding is not None and finding.snapshot.image is not self._session.run.image:
             self._forget()
             if self._canvas.foreign:  # not what the new image's selected row shows
                 self._canvas.blank()
@@ -194,7 +197,7 @@ class FindSection(ProgressSection):
 
     def _offer(self, _: object = None) -> None:
         """Offer decisions and the words as what to look for only."""
-        words, text = self._session.vocabulary, self.only.currentText()
+        words, text = self._session.run.vocabulary, self.only.currentText()
         self.only.clear()
         self.only.addItems([_ALL, *STATUSES, *(() if words is None else words.labels)])
         self.only.setCurrentText(text or _ALL)
@@ -207,7 +210,7 @@ class FindSection(ProgressSection):
     @property
     def _ranks_drawn(self) -> bool:
         session = self._session
-        there = session.regions is not None and session.region_count != 0
+        there = session.run.regions is not None and session.run.region_count != 0
         return there and self._is_here and not self.anywhere.isChecked()
 
     @property
@@ -235,9 +238,15 @@ class FindSection(ProgressSection):
             run, image = find_request(
                 self._viewer, self._session, self.alpha.value(), self.whole.isChecked()
             )
-            known = [self._session.record, self.model.finding and self.model.finding.record]
-            known = [one for one in known if one and fits(one, image, run.settings)]
-            self.start(partial(find_regions, expression, run, known, self._store))
+            records = [self._session.run.record]
+            if self.model.finding is not None:
+                records.append(self.model.finding.record)
+            fitting = [
+                record
+                for record in records
+                if record is not None and fits(record, image, run.settings)
+            ]
+            self.start(partial(find_regions, expression, run, fitting, self._store))
 
     def _run_like(self) -> None:
         """Find what is like the selected region, or say why not."""
@@ -249,7 +258,11 @@ class FindSection(ProgressSection):
     def _search(self, expression: str, like: Example | None = None) -> None:
         """Search where nobody drew regions, or in the stored results of many images."""
         session, store = self._session, self._store
-        settings, project, library = session.settings, session.project, session.library
+        settings, project, library = (
+            session.run.settings,
+            session.project.state,
+            session.explore.library,
+        )
         query = Query(
             words=expression,
             like=like,
@@ -271,13 +284,13 @@ class FindSection(ProgressSection):
 
     def _example_now(self) -> Example | None:
         """Return the selected regions; without any those of the last search, on any image."""
-        rows, results = self._selected, self._session.results
+        rows, results = self._selected, self._session.run.results
         return Example.of(results, rows) if rows and results is not None else self._example
 
     @property
     def _selected(self) -> tuple[int, ...]:
-        row, rows = self._session.row, self._session.rows
-        if not 0 <= row < len(self._session.results or ()):
+        row, rows = self._session.review.row, self._session.review.rows
+        if not 0 <= row < len(self._session.run.results or ()):
             return ()
         return rows if row in rows else (row,)
 
@@ -289,7 +302,7 @@ class FindSection(ProgressSection):
                 self.far.show_hits(answer.hits)
             return
         image = answer.snapshot.image
-        if not self._is_here or image is None or image is not self._session.image:
+        if not self._is_here or image is None or image is not self._session.run.image:
             return
         self.hits.clear()
         if answer.how:
@@ -344,15 +357,15 @@ class FindSection(ProgressSection):
         region, row = finding.region(place), self._row_of(place)
         if row >= 0:
             self._session.select(row)
-        if finding.results is not self._session.results:
+        if finding.results is not self._session.run.results:
             # The table has another embedding of this region; show the one that was ranked.
             mask = finding.masks.get((region.position, region.id))
             of = finding.snapshot.image, finding.finder, mask
-            self._canvas.show(region, outlined=self._session.outlined, of=of)
+            self._canvas.show(region, outlined=self._session.run.outlined, of=of)
 
     def _row_of(self, place: int) -> int:
         """Return the row of the results that has the region at one rank; -1 for none."""
-        record, finding = self._session.record, self.model.finding
+        record, finding = self._session.run.record, self.model.finding
         if finding is None or place < 0 or record is None or finding.how:
             return -1
         then, now = finding.snapshot, record.snapshot
@@ -374,14 +387,14 @@ class FindSection(ProgressSection):
 
     def _seen(self, seen: bool) -> None:
         """Show what was found while the section is open, else what the selected row says."""
-        results, row = self._session.results, self._session.row
+        results, row = self._session.run.results, self._session.review.row
         self.hits.display(seen)
         if seen or self.model.finding is None:
             self._show(self.table.currentIndex().row())
         elif results is None or not 0 <= row < len(results):
             self._canvas.blank()
         else:
-            outlined = self._session.outlined
+            outlined = self._session.run.outlined
             self._canvas.show(results.regions[row], outlined=outlined, move=False)
 
 

@@ -131,18 +131,22 @@ class Gallery(Topic, QWidget):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.answer("gallery", self._answer)
-        self.answer("decided", self._decided)
-        self.after("record", self._record_changed)
-        self.after("record project", lambda _: self._table.find_here(self._session))
-        self.after("row rows marked", self._mark_here)
-        self.after("project", self._project_changed)
-        self.after("library", lambda _: self._source_changed(LIBRARY))
-        self.after("library_changes", lambda _: self._say_newer(LIBRARY))
-        self.after("computed", lambda _: self._say_newer(PROJECT))
-        self.after("decisions", lambda _: self._follow_later.throttle())
-        self._file = "" if self._session.project is None else self._session.project.file
-        self._run = None if self._session.record is None else self._session.record.snapshot
+        run = self._session.run.events
+        review = self._session.review.events
+        project = self._session.project.events
+        explore = self._session.explore.events
+        self.after(self._answer, self._session.explore.show_gallery)
+        self.after(self._decided, self._session.review.decided)
+        self.after(self._record_changed, run.record)
+        self.after(lambda _: self._table.find_here(self._session), run.record, project.state)
+        self.after(self._mark_here, review.row, review.rows, review.marked)
+        self.after(self._project_changed, project.state)
+        self.after(lambda _: self._source_changed(LIBRARY), explore.library)
+        self.after(lambda _: self._say_newer(LIBRARY), explore.library_changes)
+        self.after(lambda _: self._say_newer(PROJECT), project.computed)
+        self.after(lambda _: self._follow_later.throttle(), review.changes)
+        self._file = "" if self._session.project.state is None else self._session.project.state.file
+        self._run = None if self._session.run.record is None else self._session.run.record.snapshot
 
     def stop(self) -> None:
         """Follow the session no more, and close the dock."""
@@ -174,7 +178,7 @@ class Gallery(Topic, QWidget):
             keys, places = asked
             self._only = [(shown_file(self._session), key) for key in keys]
             self._only += [(one.file, RegionKey(one.region, one.position)) for one in places]
-            own = LIBRARY if self._session.project is None else PROJECT
+            own = LIBRARY if self._session.project.state is None else PROJECT
             self.source.setCurrentText(own if places else IMAGE)
             self.shown.setCurrentText(IN_REVIEW)
         self.open()
@@ -369,7 +373,7 @@ class Gallery(Topic, QWidget):
             self.decider.start(partial(_decide_each, steps, ids, library))
             return
         self._asked = verdict
-        self._session.ask("decide", verdict)
+        self._session.review.decide.emit(verdict)
 
     def undo(self) -> None:
         """Take back the last decision of the gallery, in all images."""
@@ -384,7 +388,7 @@ class Gallery(Topic, QWidget):
             return
         if "" in last.steps:  # by the review, at once
             self._undone(last, None)
-        self._session.ask("take back", last)
+        self._session.review.take_back.emit(last)
 
     def _undone(self, undone: Decided, rest: Decided | None) -> None:
         """Keep only the rest of what was to be taken back."""
@@ -397,14 +401,13 @@ class Gallery(Topic, QWidget):
 
     def _is_busy(self) -> bool:
         """Whether earlier decisions are still being saved, which is said."""
-        many = self._session.many is not None
+        many = self._session.status.many is not None
         if many or self.decider.busy:
             refuse(f"Wait until the work before is over{', or cancel it' * many}.")
         return many or self.decider.busy
 
-    def _decided(self, told: tuple[object, Decided, Mapping[str, File]]) -> None:
+    def _decided(self, asked: object, decided: Decided, files: Mapping[str, File]) -> None:
         """Show decisions about images, and keep those of the gallery to be taken back."""
-        asked, decided, files = told
         if isinstance(asked, Decided):
             self._keep(decided, (), None, asked)
         elif asked is not None and asked is self._asked:
@@ -424,7 +427,7 @@ class Gallery(Topic, QWidget):
     def _decided_in_library(self, done: tuple[Decided, _Ids, Library, Decided | None]) -> None:
         self._keep(*done)
         decided = done[0]
-        self._session.ask("decided", (None, decided, {}))
+        self._session.review.decided.emit(None, decided, {})
         if decided.problems:
             image, why = next(iter(decided.problems.items()))
             more = f" And {len(decided.problems) - 1:,} more." * (len(decided.problems) > 1)

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from psygnal import SignalInstance
 from qtpy.QtCore import Qt
 
 from ...app.work.driver import Update, show
@@ -33,7 +34,6 @@ class GenerateSection(ProgressSection):
     title, opened = "Generate", True
     work = "Writing captions"
     doing, cancel_tip = "writing captions", "Stop; the results stay as they are"
-    follows = "record captions"  # a bank may be the memory of a DeCap checkpoint
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
@@ -63,6 +63,12 @@ class GenerateSection(ProgressSection):
         self.decoder.currentIndexChanged.connect(lambda _: self.choose_file(None))
         self.options.changed.connect(self.refresh)
 
+    def followed(self) -> tuple[SignalInstance, ...]:
+        """Return the events of the session after which it is refreshed."""
+        # A caption bank may be the memory of a DeCap checkpoint.
+        run = self._session.run.events
+        return run.record, run.captions
+
     @property
     def spec(self) -> DecoderSpec:
         """The chosen decoder."""
@@ -71,7 +77,7 @@ class GenerateSection(ProgressSection):
     @property
     def request(self) -> CaptionRequest:
         """What is chosen."""
-        chosen = self._session.captions
+        chosen = self._session.run.captions
         return CaptionRequest(
             decoder=self.spec.name,
             file=self.file,
@@ -95,7 +101,8 @@ class GenerateSection(ProgressSection):
     def bind(self) -> None:
         """Follow the session."""
         super().bind()
-        self.after("row", self._show_sentence)
+        review = self._session.review.events
+        self.after(self._show_sentence, review.row)
 
     def refresh(self, _: object = None) -> None:
         """Enable what can be done now, or say why nothing can be written."""
@@ -114,7 +121,7 @@ class GenerateSection(ProgressSection):
         self._show_sentence()
 
     def _show_sentence(self, _: object = None) -> None:
-        results, row = self._session.results, self._session.row
+        results, row = self._session.run.results, self._session.review.row
         text = ""
         if results is not None and 0 <= row < len(results):
             region = results.regions[row]
@@ -125,7 +132,7 @@ class GenerateSection(ProgressSection):
     @property
     def _problem(self) -> str:
         """Why nothing can be written now; "" if it can."""
-        results = self._session.results
+        results = self._session.run.results
         if not results:
             return _NO_RESULTS
         try:
@@ -138,9 +145,9 @@ class GenerateSection(ProgressSection):
 
     def run(self) -> None:
         """Write a sentence about each region of the results."""
-        results = self._session.results
+        results = self._session.run.results
         if results is not None and not self._problem:
-            device = self._session.settings.device
+            device = self._session.run.settings.device
             self.start(partial(generate, results, self.request, device))
 
     def answered(self, answer: Any) -> None:

@@ -123,7 +123,7 @@ def make_regions(
     """
     if image not in viewer.layers:
         raise InputError("The image of these hits was closed; search again.")
-    layer = session.regions if session.image is image else None
+    layer = session.run.regions if session.run.image is image else None
     if layer is None or not _takes(layer, image, len(regions)):
         layer = _new_layer(viewer, session, image, plane, regions[0].name or "like one")
     highest, names = int(layer.data.max(initial=0)), dict[int, str]()

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from psygnal import SignalInstance
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
@@ -72,7 +73,7 @@ class ImagineSection(ProgressSection):
     """Decoder, prompt and numbers; what they need; the pictures."""
 
     title, tip = "What the embedding shows", "Pictures drawn from the region's embedding"
-    work, source, follows = "The drawing", "imagine", "record row settings"
+    work, source = "The drawing", "imagine"
     doing, cancel_tip = "drawing", "Stop after the current step"
 
     def __init__(self, shared: Shared) -> None:
@@ -125,6 +126,12 @@ class ImagineSection(ProgressSection):
         self._build()
         self._show_defaults()
         self.say("")
+
+    def followed(self) -> tuple[SignalInstance, ...]:
+        """Return the events of the session after which it is refreshed."""
+        run = self._session.run.events
+        review = self._session.review.events
+        return run.record, review.row, run.settings
 
     def _build(self) -> None:
         numbers = self.form.rows()
@@ -236,7 +243,7 @@ class ImagineSection(ProgressSection):
 
     def refresh(self, _: object = None) -> None:
         """Show what can be drawn now, and what it needs."""
-        record = self._session.record
+        record = self._session.run.record
         before, self._record = self._record, record
         if before is not None and (record is None or not same_run(before, record)):
             self.worker.drop()
@@ -266,7 +273,11 @@ class ImagineSection(ProgressSection):
 
     def _show_state(self) -> None:
         """Enable what can be done now."""
-        results, row, idle = self._session.results, self._session.row, not self.worker.busy
+        results, row, idle = (
+            self._session.run.results,
+            self._session.review.row,
+            not self.worker.busy,
+        )
         region = ""
         if results is not None and 0 <= row < len(results):
             chosen = results.regions[row]
@@ -284,7 +295,7 @@ class ImagineSection(ProgressSection):
 
     def _check(self) -> None:
         """Check in a worker whether it can be drawn."""
-        settings = self._session.settings
+        settings = self._session.run.settings
         model = settings.model if self._record is None else self._record.results.info.model
         try:
             request = self.request(settings.device)
@@ -299,14 +310,14 @@ class ImagineSection(ProgressSection):
         """Draw the selected region, or say why not."""
         if self.worker.busy:
             return
-        session, record, row = self._session, self._session.record, self._session.row
+        session, record, row = self._session, self._session.run.record, self._session.review.row
         try:
             if record is None or not 0 <= row < len(record.results):
                 raise InputError("Suggest words first, and select the region to draw in the table.")
-            if session.run.running:
+            if session.run.progress.running:
                 raise InputError("Wait until the run is over.")
             origin, region = RunSource.of(record), record.results.regions[row]
-            request = self.request(session.settings.device)
+            request = self.request(session.run.settings.device)
             run_input = origin.again(self._viewer, region, drawn=False)
         except MaskInversionError as error:
             self.refuse(str(error))

@@ -180,7 +180,8 @@ class WhySection(RegionSection):
     def bind(self) -> None:
         """Follow the session."""
         super().bind()
-        self.after("tab", self._turned)
+        status = self._session.status.events
+        self.after(self._turned, status.tab)
 
     def _turned(self, tab: str) -> None:
         """Show the region's own heatmap on other tabs."""

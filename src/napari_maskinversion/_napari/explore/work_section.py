@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from psygnal import SignalInstance
 from qtpy.QtWidgets import QWidget
 
 from ...app.requests.run_source import RunSource
@@ -41,7 +42,6 @@ class WorkSection(Topic, QWidget):
 
     title = tip = ""  # of the section
     opened = False  # at first
-    follows = ""  # events of the session after which it is refreshed
     work, kept = "", ""  # what messages call the work, and what stays of it after an error
     work_mode: Mode = "single"
     source = ""  # of what it refuses, which stays in the status line until it is settled
@@ -61,8 +61,12 @@ class WorkSection(Topic, QWidget):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after(self.follows, self.refresh)
+        self.after(self.refresh, *self.followed())
         self.refresh()
+
+    def followed(self) -> tuple[SignalInstance, ...]:
+        """Return the events of the session after which it is refreshed."""
+        return ()
 
     def stop(self) -> None:
         """Follow the session no more, and release what the work was about."""
@@ -95,7 +99,7 @@ class WorkSection(Topic, QWidget):
 
     def change_results(self, before: Results, change: Callable[[Results], Results]) -> None:
         """Show changed results, unless those shown are by now of another run than ``before``."""
-        record = self._session.record
+        record = self._session.run.record
         if record is not None and same_regions(record.results, before):
             self._session.show(record.changed(results=change(record.results), table=None))
 
@@ -162,10 +166,12 @@ class RegionSection(WorkSection):
     def bind(self) -> None:
         """Follow the session."""
         super().bind()
-        self.after("record", self._show_record)
-        self.after("row", self._show_row)
-        self.after("running", self._run_changed)
-        self._show_record(self._session.record)
+        run = self._session.run.events
+        review = self._session.review.events
+        self.after(self._show_record, run.record)
+        self.after(self._show_row, review.row)
+        self.after(self._run_changed, run.running)
+        self._show_record(self._session.run.record)
 
     def stop(self) -> None:
         """Follow the session no more, and release layers and results."""
@@ -207,7 +213,7 @@ class RegionSection(WorkSection):
 
     def source_of_region(self) -> RunSource:
         """Return the layers of the region, or refuse what cannot be looked at now."""
-        if self._session.run.running:
+        if self._session.run.progress.running:
             raise InputError("Wait until the run is over.")
         if self._record is None or self.region is None:
             raise InputError("Suggest words first, and select a region in the table.")
@@ -234,11 +240,11 @@ class RegionSection(WorkSection):
                     self.renew()
                     break
             return
-        self._show_row(self._session.row)
+        self._show_row(self._session.review.row)
 
     def _show_row(self, row: int) -> None:
         record = self._record
-        if record is None or record is not self._session.record:
+        if record is None or record is not self._session.run.record:
             return  # its event follows
         if 0 <= row < len(record.results):
             before, self.region = self.region, record.results.regions[row]

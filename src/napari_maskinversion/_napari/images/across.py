@@ -65,7 +65,7 @@ class AcrossImages(QObject):
         self.worker.drop()
         self.deciding.drop()
         self._waiting = None
-        self._session.many = None
+        self._session.status.many = None
 
     def forget(self) -> None:
         """Stop the work, and forget what was accepted last: another project is open."""
@@ -78,20 +78,20 @@ class AcrossImages(QObject):
         self.deciding.cancel()
         if self._waiting is not None:
             self.stop()
-        elif self._session.many is not None:
-            self._session.many = replace(self._session.many, stopping=True)
+        elif self._session.status.many is not None:
+            self._session.status.many = replace(self._session.status.many, stopping=True)
 
     # -- suggest and export -------------------------------------------------------------------
 
     def suggest(self) -> None:
         """Compute all images that have no suggestions yet."""
         project = self._project
-        if self._session.vocabulary is None and project.project.labels is None:
+        if self._session.run.vocabulary is None and project.project.labels is None:
             refuse("Choose words first; they are used for all images.", "words")
             return
         self._images.keeper.use_words()
         self._images.ahead.forget()  # it would compute one of them, too
-        work = partial(suggest_work, device=self._session.settings.device, store=self._store)
+        work = partial(suggest_work, device=self._session.run.settings.device, store=self._store)
         self._begin(work, self._suggested)
 
     def _suggested(self, suggested: Suggested) -> None:
@@ -122,7 +122,7 @@ class AcrossImages(QObject):
         stale = staleness(session).text if here else ""
         own: Step = ()
         if here and not stale:
-            own = self._here(lambda: session.ask("accept word", (word, confidence)))
+            own = self._here(lambda: session.review.accept_word.emit(word, confidence))
         names = [name for name in self._project.by_name if name != here]
 
         def accepted(others: Decided) -> None:
@@ -155,10 +155,11 @@ class AcrossImages(QObject):
             session, seen = self._session, {"": verdict.seen.get(here, {})}
             shown = replace(verdict, regions={"": verdict.regions[here]}, seen=seen)
             session.say("")
-            own = self._here(lambda: session.ask("decide", shown))
-            if own and (left := session.reviewed.left_out):
-                about = f" {here}: {left}"
-            if not own and (why := session.notice) and why.severity == "error":
+            own = self._here(lambda: session.review.decide.emit(shown))
+            review = session.reviewed
+            if own and review is not None and review.left_out:
+                about = f" {here}: {review.left_out}"
+            if not own and (why := session.status.notice) and why.severity == "error":
                 problems[here] = why.text
         rest = {name: keys for name, keys in verdict.regions.items() if name != here}
 
@@ -178,9 +179,9 @@ class AcrossImages(QObject):
         self._images.recount()
         shown = self._images.shown
         if shown is not None and not here and shown.name in decided.steps:
-            self._session.ask("show decisions")  # made while the image had no review
+            self._session.review.show_decisions.emit()  # made while the image had no review
         files = {name: file_in(self._project, name) for name in decided.steps}
-        self._session.ask("decided", (asked, decided, files))
+        self._session.review.decided.emit(asked, decided, files)
 
     def _take_back(self, last: Decided | None = None) -> None:
         """Take back what was accepted last, or what another part of the panel names."""
@@ -191,7 +192,7 @@ class AcrossImages(QObject):
         own: Step = ()
         if mine := steps.pop(here, None):
             shown = Decided(steps={"": mine})
-            own = self._here(lambda: self._session.ask("take back", shown), undone=True)
+            own = self._here(lambda: self._session.review.take_back.emit(shown), undone=True)
         others = replace(last, steps=steps)
         then = partial(self._taken_back, last, here, own, asked)
         self._decide_others(partial(take_back_steps, decided=others), len(steps), then)
@@ -200,7 +201,7 @@ class AcrossImages(QObject):
         self, steps: Callable[[OpenProject], Any], total: int, then: Callable[[Decided], None]
     ) -> None:
         """Decide about the images that are not under review here."""
-        work = partial(decide_work, steps=steps, total=total, library=self._session.library)
+        work = partial(decide_work, steps=steps, total=total, library=self._session.explore.library)
         self._begin(work, then, computed=False)
 
     def _taken_back(
@@ -249,11 +250,15 @@ class AcrossImages(QObject):
         session = self._session
         if self._busy or self._waiting is not None:
             return
-        if session.run.running and session.review is not None and session.reviewed is None:
+        if (
+            session.run.progress.running
+            and session.review.state is not None
+            and session.reviewed is None
+        ):
             refuse("Wait until the run is over, or cancel it: its image is under review.")
-        elif session.review_opening:
+        elif session.review.opening:
             self._waiting = act
-            session.many = ManyImages("Opening the review ...")
+            session.status.many = ManyImages("Opening the review ...")
         else:
             act()
 
@@ -261,7 +266,7 @@ class AcrossImages(QObject):
         """Do what has waited for a review."""
         act = self._waiting
         if act is not None and not opening:
-            self._waiting = self._session.many = None
+            self._waiting = self._session.status.many = None
             act()
 
     def _begin(
@@ -273,8 +278,8 @@ class AcrossImages(QObject):
         worker = self.worker if computed else self.deciding
         if self._waiting is None and not self._busy and worker.start(settled):
             self._then = then
-            self._session.notice = None
-            self._session.many = ManyImages("Starting ...")
+            self._session.status.notice = None
+            self._session.status.many = ManyImages("Starting ...")
         else:
             refuse("Wait until the work on all images is over, or cancel it.")
 
@@ -290,19 +295,21 @@ class AcrossImages(QObject):
 
     def _progressed(self, value: Any) -> None:
         if isinstance(value, ManyImages):
-            if self._session.many is not None:
-                self._session.many = replace(value, stopping=self._session.many.stopping)
+            if self._session.status.many is not None:
+                self._session.status.many = replace(
+                    value, stopping=self._session.status.many.stopping
+                )
         elif isinstance(value, About) and value.summary is None:
             self._images.computed(value.name)
         elif isinstance(value, About):
             self._images.decided(value.name, value.summary)
 
     def _done(self, made: Any) -> None:
-        self._session.many = None
+        self._session.status.many = None
         self._then(made)
 
     def _ended(self) -> None:
-        self._session.many = None
+        self._session.status.many = None
 
 
 def _with(others: Decided, here: str, own: Step) -> Decided:

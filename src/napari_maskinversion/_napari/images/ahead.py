@@ -37,7 +37,7 @@ class Ahead(QObject):
 
     def prepare(self) -> None:
         """Begin with the image that will probably follow the one shown."""
-        state, disk = self._session.project, self._keeper.disk
+        state, disk = self._session.project.state, self._keeper.disk
         if state is None or disk is None:
             return
         following = state.next_open or state.beside(1)
@@ -48,10 +48,10 @@ class Ahead(QObject):
         if self.worker.busy and self.name in (following, state.current):
             return  # the one that is shown comes first, and calls this again
         self.name = following
-        device = self._session.settings.device
+        device = self._session.run.settings.device
         model = partial(load_model, disk.project, device, self._store)
         # Work on all images computes them itself.
-        compute = model if self._session.many is None else None
+        compute = model if self._session.status.many is None else None
         self.worker.start(partial(open_work, disk.project, following, compute))
 
     def read_again(self, project: OpenProject, name: str) -> None:
@@ -76,7 +76,7 @@ class Ahead(QObject):
             self.name = ""
 
     def _prepared(self, opened: OpenedImage) -> None:
-        state = self._session.project
+        state = self._session.project.state
         if state is None or self.name != opened.name:
             return
         if opened.name == state.current:
@@ -88,6 +88,6 @@ class Ahead(QObject):
 
     def _not_prepared(self, _: str) -> None:
         """Say nothing: it is told when the user goes there."""
-        state = self._session.project
+        state = self._session.project.state
         if state is not None and self.name == state.current:
             self.prepare()

@@ -35,9 +35,10 @@ class ImagesController(Topic, QObject):
     """One project at a time, in one of five states.
 
     Closed: the session has no project. Opening: a project is looked for, or the image that
-    ``session.project.opening`` names is read. Shown: its image is in the viewer. Leaving: another
-    image is wanted, and what was drawn on this one is on its way to the disk; a disk that refuses
-    leads back to shown. Working: all images are worked on (`AcrossImages`), while one is shown.
+    ``session.project.state.opening`` names is read. Shown: its image is in the viewer. Leaving:
+    another image is wanted, and what was drawn on this one is on its way to the disk; a disk that
+    refuses leads back to shown. Working: all images are worked on (`AcrossImages`), while one
+    is shown.
     """
 
     def __init__(
@@ -76,17 +77,21 @@ class ImagesController(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session and the viewer."""
+        run = self._session.run.events
+        review = self._session.review.events
+        project = self._session.project.events
+        status = self._session.status.events
         if self.keeper.disk is None:  # a new panel: nobody keeps the project of the one before
-            self._session.project = None
-        self.after("decisions", self._count)
-        self.after("review_opening", self.across.review_opening_changed)
-        self.after("project vocabulary", self._show_state)
-        self.after("many", lambda many: self.part.show_working(many is not None))
-        self.after("layers record row", self.elsewhere.hide)
-        self.answer("open images", self.open)
-        self.answer("open region", self._open_region)
-        self.answer("decide", self.across.decide)
-        self.answer("take back", self.across.take_back)
+            self._session.project.state = None
+        self.after(self._count, review.changes)
+        self.after(self.across.review_opening_changed, review.opening)
+        self.after(self._show_state, project.state, run.vocabulary)
+        self.after(lambda many: self.part.show_working(many is not None), status.many)
+        self.after(self.elsewhere.hide, run.layers, run.record, review.row)
+        self.after(self.open, self._session.project.open_images)
+        self.after(self._open_region, self._session.project.open_region)
+        self.after(self.across.decide, self._session.review.decide)
+        self.after(self.across.take_back, self._session.review.take_back)
         self.keeper.follow()
         if self.keeper.disk is not None:
             self.recount()  # decisions about many images went on while the panel was closed
@@ -127,7 +132,7 @@ class ImagesController(Topic, QObject):
 
     def _defaults(self, place: Path) -> Project:
         folder = place if place.is_dir() else place.parent
-        return defaults(self._session.vocabulary, self._session.settings, folder)
+        return defaults(self._session.run.vocabulary, self._session.run.settings, folder)
 
     def _found(self, opened: OpenedPlace) -> None:
         """Take a project in place of the one before."""
@@ -144,23 +149,23 @@ class ImagesController(Topic, QObject):
         self.part.project = project
         self.part.remember(str(project.file))
         self.across.forget()
-        self._session.project = ProjectState(
+        self._session.project.state = ProjectState(
             project.title, tuple(project.by_name), project.done, file=str(project.file)
         )
         words = None
         if project.library is not None:
             with refusing():
-                self._session.library = Library.open(project.library, create=True)
+                self._session.explore.library = Library.open(project.library, create=True)
         with refusing():
-            self._session.ask("take settings", project.settings)
+            self._session.run.take_settings.emit(project.settings)
             words = project.vocabulary
             if words is not None:
-                self._session.ask("take words", words.content)
-        edits = Edits(self._session.settings, self._session.vocabulary or words)
+                self._session.run.take_words.emit(words.content)
+        edits = Edits(self._session.run.settings, self._session.run.vocabulary or words)
         self.keeper.disk = ProjectDisk(project, edits)
         self._opened, self._new = opened, opened.new
         self._place = read_place(project.file)
-        names, first = project.by_name, self._session.project.next_open
+        names, first = project.by_name, self._session.project.state.next_open
         self.go(self._place.image if self._place.image in names else first or next(iter(names)))
 
     def add_new(self) -> None:
@@ -168,7 +173,7 @@ class ImagesController(Topic, QObject):
         disk, new = self.keeper.disk, self._new
         if disk is not None and new:
             self._new = ()
-            self._session.notice = None
+            self._session.status.notice = None
             folder = disk.project.folder
             self.keeper.writing.start(
                 partial(disk.add, lambda project: added_images(project, new, folder))
@@ -178,7 +183,7 @@ class ImagesController(Topic, QObject):
 
     def move(self, step: int) -> None:
         """Go to the image so many places after this one in the list, of those that it shows."""
-        state, further = self._session.project, step
+        state, further = self._session.project.state, step
         while state is not None and (name := state.beside(further)):
             if self.part.shows(name):
                 self.go(name)
@@ -187,19 +192,19 @@ class ImagesController(Topic, QObject):
 
     def next_open(self) -> None:
         """Go to the next image that is not done."""
-        if self._session.project is not None:
-            self.go(self._session.project.next_open)
+        if self._session.project.state is not None:
+            self.go(self._session.project.state.next_open)
 
     def go(self, name: str) -> None:
         """Go to an image; what was drawn and decided about this one is kept."""
-        state, project = self._session.project, self.project
+        state, project = self._session.project.state, self.project
         if project is None or state is None or name not in project.by_name:
             return
         self.reader.drop()
         if self.shown is not None and self.shown.name == name and state.current == name:
             self.keeper.when_kept(self._stay)  # in place of leaving
             return
-        self._session.project = replace(state, opening=name)
+        self._session.project.state = replace(state, opening=name)
         self._leave(partial(self._enter, name))
 
     def _open_region(self, place: RegionPlace) -> None:
@@ -224,16 +229,16 @@ class ImagesController(Topic, QObject):
     def _left(self, then: Callable[[], object]) -> None:
         session = self._session
         if self.shown is not None:
-            self._reviewing |= session.reviewed is not None and session.tab == "review"
-            if session.run.running:
-                session.ask("cancel run")
+            self._reviewing |= session.reviewed is not None and session.status.tab == "review"
+            if session.run.progress.running:
+                session.run.cancel.emit()
         then()
 
     def _stay(self) -> None:
         """Stay at the image."""
-        state = self._session.project
+        state = self._session.project.state
         if state is not None and state.opening:
-            self._session.project = replace(state, opening="")
+            self._session.project.state = replace(state, opening="")
 
     def _enter(self, name: str) -> None:
         project = self.project
@@ -245,14 +250,14 @@ class ImagesController(Topic, QObject):
 
     def _show(self, opened: OpenedImage) -> None:
         """Show an image in place of the one before; only the project's own layers are removed."""
-        if self.keeper.disk is None or self._session.project is None:
+        if self.keeper.disk is None or self._session.project.state is None:
             return
         if not self.keeper.is_kept:  # somebody drew while this one was read
             self._leave(partial(self._show, opened))
             return
-        before, words = self.shown, self._session.vocabulary
+        before, words = self.shown, self._session.run.vocabulary
         shown = show_image(self._viewer, self._session, opened, before)
-        if self._session.vocabulary != words:
+        if self._session.run.vocabulary != words:
             self._take_as_of_regions()
         self.keeper.show(None)  # what leaves now is on the disk
         if before is not None:
@@ -260,7 +265,9 @@ class ImagesController(Topic, QObject):
         self._viewer.reset_view()
         self.keeper.show(shown)
         self.part.model.set_summary(opened.name, opened.summary)
-        self._session.project = replace(self._session.project, current=opened.name, opening="")
+        self._session.project.state = replace(
+            self._session.project.state, current=opened.name, opening=""
+        )
         self._bring_words(opened)
         problem = f"{opened.name}: {opened.problem}" if opened.problem else ""
         if problem:
@@ -284,22 +291,22 @@ class ImagesController(Topic, QObject):
             wanted = (place.region, tuple(place.position.items()))
             rows = [(region.id, region.position) for region in opened.bundle.results.regions]
             if wanted in rows:
-                session.place = rows.index(wanted)
-                session.select(session.place, picked=picked)
+                session.review.place = rows.index(wanted)
+                session.select(session.review.place, picked=picked)
         if self._reviewing:
             self._reviewing = False
-            if session.review is None:
-                session.ask("review")
+            if session.review.state is None:
+                session.review.begin.emit()
 
     def _unreadable(self, reason: str) -> None:
         """Leave out an image that cannot be read; the others go on."""
-        state = self._session.project
+        state = self._session.project.state
         if state is None or not state.opening:
             refuse(reason)
             return
         name = state.opening
         self.part.model.set_summary(name, Summary(problem=reason))
-        self._session.project = replace(state, current=name, opening="")
+        self._session.project.state = replace(state, current=name, opening="")
         refuse(f"{reason} The other images can be opened.")
         self.ahead.prepare()
 
@@ -310,22 +317,22 @@ class ImagesController(Topic, QObject):
         if disk is None or words is None or disk.project.project.labels is not None:
             return
         # Words that the user has changed are being written.
-        if not disk.edits.has_words and words != self._session.vocabulary:
-            self._session.ask("take words", words.content)
+        if not disk.edits.has_words and words != self._session.run.vocabulary:
+            self._session.run.take_words.emit(words.content)
             self._take_as_of_regions()
 
     def _take_as_of_regions(self) -> None:
         """Note that the words came with the regions of one image: they are not the project's."""
         disk = self.keeper.disk
         if disk is not None and not disk.edits.has_words:
-            disk.edits.words, disk.edits.of_regions = self._session.vocabulary, True
+            disk.edits.words, disk.edits.of_regions = self._session.run.vocabulary, True
 
     def _take_results(self, opened: OpenedImage) -> None:
         """Show results that were computed while their image was shown already."""
         session, shown = self._session, self.shown
         if shown is None or shown.name != opened.name or not self.keeper.is_kept:
             return
-        if session.results or session.run.running or opened.bundle is None:
+        if session.run.results or session.run.progress.running or opened.bundle is None:
             return
         drawn = set(shown.saved.regions)
         same = drawn == set(opened.identities)
@@ -333,8 +340,8 @@ class ImagesController(Topic, QObject):
             return  # regions were drawn since the results were begun
         if len(self.keeper.layers) > 1:  # the regions of all of them are in one layer now
             self._show(opened)
-        elif same and session.regions is shown.labels:
-            shown.show_results(opened, session.scope)
+        elif same and session.run.regions is shown.labels:
+            shown.show_results(opened, session.run.scope)
             self._bring_words(opened)
             self._go_on(opened)
             self.part.model.set_summary(opened.name, opened.summary)
@@ -344,35 +351,35 @@ class ImagesController(Topic, QObject):
     def _count(self, _: object = None) -> None:
         """Show how far the review is, and keep whether the image is done."""
         session, own = self._session, self.keeper.own
-        if own is None or session.reviewed is None or session.results is None:
+        if own is None or session.reviewed is None or session.run.results is None:
             return
         decided, keys = session.reviewed.review.decisions, session.reviewed.queue.keys
-        pairs = zip(session.results.regions, keys, strict=True)
+        pairs = zip(session.run.results.regions, keys, strict=True)
         open_ = [region for region, key in pairs if key not in decided]
         summary = Summary(
             regions=len(keys),
-            decided=session.decided,
+            decided=session.review.decided_count,
             flagged=sum(region.flagged for region in open_),
             suggested=True,
             waiting=session.reviewed.waiting,
             words=words_of((word for word, _ in session.reviewed.waiting), decided.values()),
         )
         self.part.model.set_summary(own.name, summary)
-        self.mark({own.name: session.undecided == 0 and not session.changed_regions})
+        self.mark({own.name: session.undecided == 0 and not session.run.changed_regions})
 
     def mark(self, done: Mapping[str, bool]) -> None:
         """Keep which images are done, and which are not any more."""
-        state, disk = self._session.project, self.keeper.disk
+        state, disk = self._session.project.state, self.keeper.disk
         if state is None or disk is None:
             return
         names = frozenset(name for name in {*state.done, *done} if done.get(name, True))
         if names != state.done:
-            self._session.project = replace(state, done=names)
+            self._session.project.state = replace(state, done=names)
             self.keeper.writing.start(partial(disk.set_states, dict(done)))
             self.ahead.prepare()
 
     def _written(self, written: Any) -> None:
-        state, model, disk = self._session.project, self.part.model, self.keeper.disk
+        state, model, disk = self._session.project.state, self.part.model, self.keeper.disk
         if not isinstance(written, Written) or disk is None or state is None:
             return
         if written.project.file != disk.project.file:
@@ -380,15 +387,15 @@ class ImagesController(Topic, QObject):
         project = self.part.project = written.project
         here = self.shown is not None and self.shown.name == written.image
         names = tuple(project.by_name)
-        self._session.project = replace(state, names=names, done=project.done)
-        if written.regions is not None and here and self._session.results is None:
+        self._session.project.state = replace(state, names=names, done=project.done)
+        if written.regions is not None and here and self._session.run.results is None:
             model.set_summary(written.image, Summary(regions=len(written.regions)))
         if written.image and not here:
             self.ahead.forget(written.image)
             model.drop_summary(written.image)
             self.part.look()
         if written.image and written.regions is None:
-            self._session.computed += 1
+            self._session.project.computed += 1
         if written.words:  # what was prepared has other words
             self.ahead.forget()
         self.ahead.prepare()
@@ -396,7 +403,7 @@ class ImagesController(Topic, QObject):
     # -- what is shown ------------------------------------------------------------------------
 
     def _show_state(self, _: object = None) -> None:
-        state, part, words = self._session.project, self.part, self._session.vocabulary
+        state, part, words = self._session.project.state, self.part, self._session.run.vocabulary
         if state is None:
             part.show_project("", ())
             return
@@ -411,12 +418,12 @@ class ImagesController(Topic, QObject):
 
     def computed(self, name: str) -> None:
         """Take note that another image was computed."""
-        self._session.library_changes += self._session.library is not None
-        self._session.computed += 1
+        self._session.explore.library_changes += self._session.explore.library is not None
+        self._session.project.computed += 1
         self.part.model.drop_summary(name)
         self.ahead.take(name)
         self.part.look()
-        state, project = self._session.project, self.project
+        state, project = self._session.project.state, self.project
         if state is not None and project is not None and name == state.current:
             self.ahead.read_again(project, name)
 

@@ -64,11 +64,13 @@ class Keeper(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session and the viewer."""
-        self.after("layers", self._chosen)
-        self.after("run", self._run_changed)
-        self.after("record", self._record_changed)
-        self.after("row", lambda _: self.save_soon("place"))
-        self.after("vocabulary settings", lambda _: self.save_soon("words"))
+        run = self._session.run.events
+        review = self._session.review.events
+        self.after(self._chosen, run.layers)
+        self.after(self._run_changed, run.progress)
+        self.after(self._record_changed, run.record)
+        self.after(lambda _: self.save_soon("place"), review.row)
+        self.after(lambda _: self.save_soon("words"), run.vocabulary, run.settings)
         self._events.connect()
         self._watched = self.layers
         self._edited()  # perhaps, while nobody followed
@@ -173,7 +175,7 @@ class Keeper(Topic, QObject):
 
     def _chosen(self, _: object = None) -> None:
         """Take other regions that are chosen for the image as regions of it."""
-        shown, layer = self.own, self._session.regions
+        shown, layer = self.own, self._session.run.regions
         if shown is None or layer is None:
             return
         if layer not in self.layers:
@@ -212,11 +214,11 @@ class Keeper(Topic, QObject):
 
     def _layer_removed(self, event: Any) -> None:
         """Notice that the user has removed the image, a channel of it, or some of its regions."""
-        shown, project = self.shown, self._session.project
+        shown, project = self.shown, self._session.project.state
         if shown is not None and event.value in shown.images and not shown.lose(event.value):
             self.show(None)
             if project is not None:
-                self._session.project = replace(project, current="")
+                self._session.project.state = replace(project, current="")
         # Later: a viewer that closes removes all layers, and that deletes no regions.
         QTimer.singleShot(0, self._layer_gone)
 
@@ -271,7 +273,7 @@ class Keeper(Topic, QObject):
             return
         self._unsaved.discard("words")
         disk, session = self.disk, self._session
-        if disk is not None and disk.edits.note(session.settings, session.vocabulary):
+        if disk is not None and disk.edits.note(session.run.settings, session.run.vocabulary):
             with refusing():
                 words, settings = disk.edits.made_in(disk.project.settings)
                 self.writing.start(partial(disk.set_words, words, settings))
@@ -284,13 +286,15 @@ class Keeper(Topic, QObject):
             self._unsaved.add("words")
 
     def _save_place(self) -> None:
-        session, disk, state = self._session, self.disk, self._session.project
+        session, disk, state = self._session, self.disk, self._session.project.state
         if "place" not in self._unsaved or disk is None or state is None or not state.current:
             return
         self._unsaved.discard("place")
-        place, results, row = Place(image=state.current), session.results, session.row
+        place, results, row = Place(image=state.current), session.run.results, session.review.row
         # The row that new results select says nothing about where somebody was.
-        gone_to = session.picked or session.reviewed is not None or row == session.place
+        gone_to = (
+            session.review.picked or session.reviewed is not None or row == session.review.place
+        )
         own = gone_to and self.own is not None
         if own and results is not None and 0 <= row < len(results):
             region = results.regions[row]

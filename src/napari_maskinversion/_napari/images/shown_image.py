@@ -72,7 +72,7 @@ class ShownImage:
     @property
     def is_chosen(self) -> bool:
         """Whether it is the image that the panel works on."""
-        return self.session.image in self.images
+        return self.session.run.image in self.images
 
     def is_seen_as_opened(self, scope: Scope) -> bool:
         """Return whether a run sees what one without a window would see of the image."""
@@ -103,7 +103,7 @@ class ShownImage:
         view = ViewPoint.of(self.viewer)
         grid, labels = Grid.of(self.images[0], view), Grid.of(self.labels, view)
         record = stored_record(
-            self.session.snapshot(),
+            self.session.run.snapshot(),
             self.images[0],
             self.labels,
             opened.bundle,
@@ -216,9 +216,9 @@ def show_image(
         viewer, session, opened.name, images, labels, SavedRegions(opened.identities)
     )
     channels = shown.channels
-    planes = (labels.ndim > 2 and opened.planes) or session.scope.planes
-    session.scope = replace(session.scope, channels=channels, planes=planes)
-    scope = replace(session.scope, limited=False, ids="", merge=False)
+    planes = (labels.ndim > 2 and opened.planes) or session.run.scope.planes
+    session.run.scope = replace(session.run.scope, channels=channels, planes=planes)
+    scope = replace(session.run.scope, limited=False, ids="", merge=False)
     shown.show_results(opened, scope)  # once its layers are chosen
     session.choose(image=images[0], regions=labels)
     return shown
@@ -276,12 +276,12 @@ class Elsewhere(QObject):
     def open(self, place: RegionPlace) -> None:
         """Open a region of the library; its image stays in the viewer if it is there."""
         session, layer = self._session, self._layer_of(place)
-        if layer is not None and layer is session.image and session.select_place(place):
+        if layer is not None and layer is session.run.image and session.select_place(place):
             return
-        if session.library is None:
+        if session.explore.library is None:
             refuse("Choose the library of this region first, on the tab Explore.")
         else:
-            self.reader.start(partial(_find, session.library, place, read=layer is None))
+            self.reader.start(partial(_find, session.explore.library, place, read=layer is None))
 
     def stop(self) -> None:
         """Open nothing more, and remove the border."""

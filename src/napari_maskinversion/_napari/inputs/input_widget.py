@@ -94,16 +94,17 @@ class InputWidget(Topic, QWidget):
 
     def bind(self) -> None:
         """Follow the session, and the viewer's layers and dimensions."""
+        run = self._session.run.events
         self._list.connect()
         self._edits.connect()
         for emitter in self._dims:
             emitter.connect(self._edited)
-        self.after("layers", self._layer_changed)
-        self.after("scope", self.scope.show_scope)
-        self.after("scope", self._offer)
-        self.after("scope", self._timer.throttle)
-        self.after("settings", self.scope.show_settings)
-        self.scope.show_settings(self._session.settings)
+        self.after(self._layer_changed, run.layers)
+        self.after(self.scope.show_scope, run.scope)
+        self.after(self._offer, run.scope)
+        self.after(self._timer.throttle, run.scope)
+        self.after(self.scope.show_settings, run.settings)
+        self.scope.show_settings(self._session.run.settings)
         self._refresh()
         self._layer_changed()
 
@@ -118,40 +119,40 @@ class InputWidget(Topic, QWidget):
         self.scope.set_regions(None)
 
     def _use_as_colours(self) -> None:
-        image = self._session.image
+        image = self._session.run.image
         if is_channels_first(image):
-            regions = self._session.regions
+            regions = self._session.run.regions
             with self._session.choice.kept():
                 colours = add_in_colour(self._viewer, image)
             self._session.choose(image=colours, regions=regions)
 
     def _use_as_displayed(self) -> None:
-        self._session.scope = replace(self._session.scope, channels="displayed")
+        self._session.run.scope = replace(self._session.run.scope, channels="displayed")
 
     def _offer(self, _: Any = None) -> None:
         """Offer what else may be meant by the image."""
-        image = self._session.image
+        image = self._session.run.image
         self.three_planes.setVisible(is_channels_first(image))
-        alone = self._session.scope.channels == "layer"
+        alone = self._session.run.scope.channels == "layer"
         self.other_channels.setVisible(alone and is_channel(image, self.image.suitable()))
 
     def count(self) -> None:
         """Show how many regions the plane has."""
         # Set once: each change of the number answers what the status line says.
         self._session.turn_to(self._position())
-        self._session.region_count = self._counted()
+        self._session.run.region_count = self._counted()
 
     def _position(self) -> Position | None:
         """Return the place of the image's plane that is shown."""
-        view, image = ViewPoint.of(self._viewer), self._session.image
+        view, image = ViewPoint.of(self._viewer), self._session.run.image
         with suppress(InputError):
             return None if image is None else plane_of(Grid.of(image, view), view).position
         return None
 
     def _counted(self) -> int | None:
         """Count the regions of the next run, and say what was counted."""
-        image, layer = self._session.layers
-        every = self._session.scope.planes != "shown"
+        image, layer = self._session.run.layers
+        every = self._session.run.scope.planes != "shown"
         self.number.setText("")
         self.line.setVisible(image is not None and layer is not None)
         if image is None:
@@ -163,7 +164,7 @@ class InputWidget(Topic, QWidget):
         view = ViewPoint.of(self._viewer)
         try:
             position = plane_of(Grid.of(image, view), view).position
-            number = count_regions(layer, view, self._session.scope.planes)
+            number = count_regions(layer, view, self._session.run.scope.planes)
         except InputError as error:
             self.line.setText(str(error))
             return None
@@ -185,11 +186,11 @@ class InputWidget(Topic, QWidget):
         self._offer()
 
     def _show_choice(self) -> None:
-        for combo, layer in zip((self.image, self.regions), self._session.layers, strict=True):
+        for combo, layer in zip((self.image, self.regions), self._session.run.layers, strict=True):
             combo.show_choice(combo.suitable(), layer)
 
     def _layer_changed(self, _: Any = None) -> None:
-        regions = self._session.regions
+        regions = self._session.run.regions
         self._undone = _undone(regions)
         self._show_choice()
         self.scope.set_regions(regions)
@@ -197,20 +198,20 @@ class InputWidget(Topic, QWidget):
         self.count()
 
     def _drawn(self, event: Any) -> None:
-        regions = self._session.regions
+        regions = self._session.run.regions
         if layer_of(event) is regions:
             before, self._undone = self._undone, _undone(regions)
             edited = before != self._undone or event.type in ("paint", "data")
-            self._session.comparing |= edited
+            self._session.run.comparing |= edited
             self._edited()
 
     def _edited(self, _: Any = None) -> None:
         self._timer.throttle()
-        self._session.edits += 1
+        self._session.run.edits += 1
 
     def _picked(self, event: Any) -> None:
-        if layer_of(event) is self._session.regions:
-            self._session.picks += 1
+        if layer_of(event) is self._session.run.regions:
+            self._session.run.picks += 1
 
 
 def _undone(layer: Any) -> int:

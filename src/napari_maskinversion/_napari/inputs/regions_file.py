@@ -51,7 +51,7 @@ class RegionsFileController(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.answer("open regions", self.open_file)
+        self.after(self.open_file, self._session.run.open_regions)
 
     def stop(self) -> None:
         """Drop the pending file, and follow the session no more."""
@@ -60,17 +60,17 @@ class RegionsFileController(Topic, QObject):
 
     def ask(self) -> None:
         """Ask for a file and read it."""
-        if self._session.image is None:
+        if self._session.run.image is None:
             refuse("First open the image that the regions belong to.")
             return
-        image = file_of(self._session.image)
+        image = file_of(self._session.run.image)
         place = "" if image is None else str(image.parent)
         if path := ask_file(self._part, "Regions from file", _FILES, place):
             self.open_file(path)
 
     def open_file(self, path: Path) -> None:
         """Read a file's regions for the chosen image, or show why this fails."""
-        layer = self._session.image
+        layer = self._session.run.image
         if layer is None:
             refuse("First open the image that the regions belong to.")
             return

@@ -91,9 +91,11 @@ class ScopeWidget(QWidget):
         signals = (self.side.valueChanged, self.form.changed, self.ids.textChanged)
         for signal in (*signals, self.merge.toggled):
             signal.connect(lambda *_: self._tell())
-        session.outlined = session.forming = False  # as the boxes are; the session may be older
-        self.outline.toggled.connect(partial(setattr, session, "outlined"))
-        self.live.toggled.connect(partial(setattr, session, "forming"))
+        session.run.outlined = session.run.forming = (
+            False  # as the boxes are; the session may be older
+        )
+        self.outline.toggled.connect(partial(setattr, session.run, "outlined"))
+        self.live.toggled.connect(partial(setattr, session.run, "forming"))
         self._show_state()
 
     def set_regions(self, layer: Any) -> None:
@@ -137,8 +139,8 @@ class ScopeWidget(QWidget):
     def _tell(self) -> None:
         mode = list(MODES)[self.windows.currentIndex()]
         window = str(self.side.value()) if mode == "fixed" else mode
-        self._session.change_settings({"window": window, **self.form.values()})
-        self._session.scope = self._scope()
+        self._session.run.change_settings({"window": window, **self.form.values()})
+        self._session.run.scope = self._scope()
 
     def _scope(self) -> Scope:
         return Scope(

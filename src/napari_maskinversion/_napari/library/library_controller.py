@@ -95,8 +95,12 @@ class LibraryController(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("library record run project", self._show)
-        self.after("decisions", self._decided)
+        run = self._session.run.events
+        review = self._session.review.events
+        project = self._session.project.events
+        explore = self._session.explore.events
+        self.after(self._show, explore.library, run.record, run.progress, project.state)
+        self.after(self._decided, review.changes)
         self._show()
 
     def keep(self) -> None:
@@ -120,32 +124,38 @@ class LibraryController(Topic, QObject):
     def open(self, folder: str | Path, *, create: bool = False) -> None:
         """Use the library in a folder, or none; say why not."""
         if not folder:
-            self._session.library = None
+            self._session.explore.library = None
             return
         with refusing():
-            self._session.library = Library.open(folder, create=create)
+            self._session.explore.library = Library.open(folder, create=create)
 
     def open_sample(self) -> None:
         """Use the sample library, which is made at first."""
         if not self.adding.busy:
             self.part.progress.begin()
-            device = self._session.settings.device
+            device = self._session.run.settings.device
             self.adding.start(partial(sample_library, self._store, device))
             self._show()
 
     def _show(self, _: object = None) -> None:
         session = self._session
-        there = session.library is not None and bool(session.results) and not session.run.running
-        self.part.show_library(session.library, addable=there and not self.adding.busy)
-        self.none.setEnabled(session.library is not None)
-        file = session.project is not None and session.project.file
-        self.whole.setEnabled(bool(session.library is not None and file) and not self.adding.busy)
+        there = (
+            session.explore.library is not None
+            and bool(session.run.results)
+            and not session.run.progress.running
+        )
+        self.part.show_library(session.explore.library, addable=there and not self.adding.busy)
+        self.none.setEnabled(session.explore.library is not None)
+        file = session.project.state is not None and session.project.state.file
+        self.whole.setEnabled(
+            bool(session.explore.library is not None and file) and not self.adding.busy
+        )
 
     # -- what it holds ------------------------------------------------------------------------
 
     def add(self) -> None:
         """Add the regions of the table, with their decisions, or say why not."""
-        library, record = self._session.library, self._session.record
+        library, record = self._session.explore.library, self._session.run.record
         if library is None or record is None or self.adding.busy:
             return
         with refusing():
@@ -157,7 +167,7 @@ class LibraryController(Topic, QObject):
 
     def add_project(self) -> None:
         """Add what is computed of all images of the project, with decisions."""
-        library, project = self._session.library, self._session.project
+        library, project = self._session.explore.library, self._session.project.state
         if library is not None and project is not None and not self.adding.busy:
             self.part.progress.begin()
             self.adding.start(partial(_add_project, library, Path(project.file)))
@@ -201,9 +211,9 @@ class LibraryController(Topic, QObject):
     def _added(self, added: str | Library) -> None:
         """Say what was added; the sample library is used from now on."""
         if not isinstance(added, str):
-            self._session.library = added
+            self._session.explore.library = added
             added = "The sample library: Find by words searches it with 'In the library'."
-        self._session.library_changes += 1
+        self._session.explore.library_changes += 1
         inform(added)
 
     def _ended(self) -> None:
@@ -212,8 +222,8 @@ class LibraryController(Topic, QObject):
 
     def _decided(self, _: object) -> None:
         """Note whose decisions the library lacks: another image may be shown after the pause."""
-        library, review = self._session.library, self._session.reviewed
-        record = self._session.record
+        library, review = self._session.explore.library, self._session.reviewed
+        record = self._session.run.record
         if self._lacking is not None and self._lacking[1] is not review:
             self._later.flush()
         if library is not None and review is not None and record is not None:

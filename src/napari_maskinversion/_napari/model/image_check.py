@@ -42,8 +42,9 @@ class ImageCheck(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session."""
+        run = self._session.run.events
         self._events.connect()
-        self.after("image settings scope plane", self.later)
+        self.after(self.later, run.image, run.settings, run.scope, run.plane)
         self.later()
 
     def stop(self) -> None:
@@ -56,11 +57,11 @@ class ImageCheck(Topic, QObject):
     def _renewed(self, event: Any) -> None:
         """Look at the new pixels of the same layer."""
         session = self._session
-        if layer_of(event) is not session.image:
+        if layer_of(event) is not session.run.image:
             return
-        if session.doubt is not None and session.doubt.image is session.image:
-            session.doubt = None
-        self.checked = session.looked_at = None
+        if session.run.doubt is not None and session.run.doubt.image is session.run.image:
+            session.run.doubt = None
+        self.checked = session.run.looked_at = None
         self.later()
 
     def later(self, _: object = None) -> None:
@@ -69,7 +70,7 @@ class ImageCheck(Topic, QObject):
             session = self._session
             self.worker.drop()
             # Without PyTorch it would hold up the window's first seconds.
-            if session.image is not None and is_warm():
+            if session.run.image is not None and is_warm():
                 self._pause.throttle()
 
     def _is_current(self) -> bool:
@@ -77,14 +78,14 @@ class ImageCheck(Topic, QObject):
         session, checked = self._session, self.checked
         return (
             checked is not None
-            and session.matches(checked, "image")
-            and session.plane == self._plane
-            and session.scope.channels == checked.scope.channels
-            and session.settings.model == checked.settings.model
+            and session.run.matches(checked, "image")
+            and session.run.plane == self._plane
+            and session.run.scope.channels == checked.scope.channels
+            and session.run.settings.model == checked.settings.model
         )
 
     def _start(self) -> None:
-        snapshot, plane = self._session.snapshot(), self._session.plane
+        snapshot, plane = self._session.run.snapshot(), self._session.run.plane
         view = ViewPoint.of(self._viewer)
         if snapshot.image is None:
             return
@@ -98,16 +99,16 @@ class ImageCheck(Topic, QObject):
                 snapshot=False,
             )
         except MaskInversionError:
-            self._session.looked_at = None
+            self._session.run.looked_at = None
             return  # a run will say it
         self._plane = plane  # an answer about another one is dropped
         self.worker.start(partial(_look, snapshot, picture, view, self._store))
 
     def _answered(self, answer: tuple[Snapshot, bool, str, bool]) -> None:
-        self.checked, unknown, note, self._session.georeferenced = answer
-        self._session.looked_at = self.checked, note
+        self.checked, unknown, note, self._session.run.georeferenced = answer
+        self._session.run.looked_at = self.checked, note
         if unknown:
-            self._session.doubt = self.checked
+            self._session.run.doubt = self.checked
 
 
 def _look(

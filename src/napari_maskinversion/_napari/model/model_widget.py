@@ -132,20 +132,27 @@ class ModelWidget(Topic, QWidget):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("settings", self.show_settings)
-        self.show_settings(self._session.settings)
-        self.after("image vocabulary settings georeferenced", lambda *_: self._suggest_field())
+        run = self._session.run.events
+        self.after(self.show_settings, run.settings)
+        self.show_settings(self._session.run.settings)
+        self.after(
+            lambda *_: self._suggest_field(),
+            run.image,
+            run.vocabulary,
+            run.settings,
+            run.georeferenced,
+        )
         self._suggest_field()
 
     def _suggest_field(self) -> None:
         """Name the models of the field that image or words belong to, if the chosen one is not."""
-        image, words = self._session.image, self._session.vocabulary
+        image, words = self._session.run.image, self._session.run.vocabulary
         labels, templates = ((), ()) if words is None else (words.labels, words.templates)
         layer = () if image is None else (image.name,)
         file = None if image is None else image.source.path
         guess = field_of(
             file=file,
-            georeferenced=self._session.georeferenced,
+            georeferenced=self._session.run.georeferenced,
             names=(*labels, *layer),
             templates=templates,
         )
@@ -214,7 +221,7 @@ class ModelWidget(Topic, QWidget):
 
     def _tell(self) -> None:
         """Pass the settings to the session."""
-        self._session.change_settings(
+        self._session.run.change_settings(
             {
                 "model": self.spec.name,
                 "architecture": self.architecture,

@@ -37,7 +37,8 @@ class OwnModel(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("settings", self._tell_store)
+        run = self._session.run.events
+        self.after(self._tell_store, run.settings)
         self._tell_store()
 
     def list_architectures(self) -> None:
@@ -51,11 +52,11 @@ class OwnModel(Topic, QObject):
         self._listing.drop()
 
     def _tell_store(self, _: object = None) -> None:
-        settings = self._session.settings
+        settings = self._session.run.settings
         self._store.use_architecture(settings.model, settings.architecture)
 
     def _ask(self, name: str, architecture: str | None) -> None:
-        device = self._session.settings.device
+        device = self._session.run.settings.device
         self.worker.start(partial(_read, name, architecture, device, self._store))
 
     def _read(self, answer: tuple[ModelSpec, str | None]) -> None:

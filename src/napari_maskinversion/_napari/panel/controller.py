@@ -79,7 +79,7 @@ class PanelController(Topic, QObject):
         """Follow napari's page and the session."""
         self.part.follow()
         self.page.changed.connect(self._read_again, unique=True)
-        self.answer("take settings", self._take_settings)
+        self.after(self._take_settings, self._session.run.take_settings)
 
     def keep(self) -> None:
         """Write the last state, since the window closes."""
@@ -151,8 +151,8 @@ class PanelController(Topic, QObject):
     def _take_settings(self, settings: RunSettings) -> None:
         """Take the settings of a project; the device stays."""
         session = self._session
-        session.settings = settings.changed({"device": session.settings.device})
-        self._state.show_settings(session.settings)
+        session.run.settings = settings.changed({"device": session.run.settings.device})
+        self._state.show_settings(session.run.settings)
 
 
 class NapariPage:

@@ -63,11 +63,11 @@ class FileDrops(QObject):
         if len(paths) > 1 and not all(map(is_image, paths)):
             refuse(f"Drop one file at a time, or several images; these are {len(paths)}.")
         elif len(paths) > 1 or is_project(path):
-            self._session.ask("open images", paths)
+            self._session.project.open_images.emit(paths)
         elif path.suffix.lower() == RESULTS:
-            self._session.ask("open results", path)
+            self._session.run.open_results.emit(path)
         elif is_annotations(path) or path.suffix.lower() in LABEL_IMAGES:
-            self._session.ask("open regions", path)
+            self._session.run.open_regions.emit(path)
         else:
             formats = ", ".join(form.name for form in FORMATS)
             refuse(

@@ -17,13 +17,6 @@ from ..widgets.progress import ProgressBar
 from ..widgets.sections import MARGINS, Note, button, line, stack
 
 _WHOLE: Final = 1000  # of the progress bar
-_FOLLOWED: Final = (
-    "layers region_count plane settings settings_problem scope vocabulary words_problem run record "
-    "row rows tab review reviewing decided decisions changed_regions image_changed others_picked "
-    "live download project many notice"
-)
-# A message stays until the user changes one of these.
-_ANSWERS: Final = "layers region_count settings scope vocabulary words_problem"
 ACTIONS: Final = {
     "sample": "Open a sample",
     "smear": "Blood smear",
@@ -75,11 +68,11 @@ class Step:
 
 def step_of(session: Session) -> Step:
     """Return what to offer next."""
-    count, stale, missing = session.region_count, staleness(session), session.missing
+    count, stale, missing = session.run.region_count, staleness(session), session.run.missing
     regions = "regions" if count is None else counted(count, "region")
     following = next_step(session)
-    done = "" if session.project is None else f"{session.project.progress} images done."
-    elsewhere = session.elsewhere and f"The suggestions are for {session.elsewhere}."
+    done = "" if session.project.state is None else f"{session.project.state.progress} images done."
+    elsewhere = session.run.elsewhere and f"The suggestions are for {session.run.elsewhere}."
     steps = {
         NextStep.OPEN_SAMPLE: Step(
             "Open a sample",
@@ -96,7 +89,7 @@ def step_of(session: Session) -> Step:
         NextStep.CHOOSE_WORDS: Step(
             "Choose words",
             "words",
-            session.words_problem or "Type the words to choose from, one per line.",
+            session.run.words_problem or "Type the words to choose from, one per line.",
             ("presets",),
         ),
         NextStep.SUGGEST: Step(f"Suggest words for {regions}", "run", elsewhere),
@@ -105,7 +98,7 @@ def step_of(session: Session) -> Step:
         NextStep.CONTINUE: Step(
             f"Continue with {counted(missing, 'region')}",
             "continue",
-            f"{len(session.results or ()):,} of {counted(session.total, 'region')} done.",
+            f"{len(session.run.results or ()):,} of {counted(session.run.total, 'region')} done.",
             ("review", "run"),
         ),
         NextStep.REVIEW: Step(
@@ -130,9 +123,9 @@ def step_of(session: Session) -> Step:
 
 def _decide(session: Session) -> Step:
     """Return what the button does in a review."""
-    review, rows = session.reviewed, session.rows
+    review, rows = session.reviewed, session.review.rows
     hint = "A accepts, 1 to 9 choose, R rejects, S skips: anywhere in the window."
-    if not review.acceptable:
+    if review is None or not review.acceptable:
         return Step("Next undecided region", "undecided", hint, ("run",))
     several = len(rows) > 1 and review.row in rows
     what = f"{len(rows):,} regions" if several else f"'{_shortened(review.acceptable)}'"
@@ -181,20 +174,33 @@ class Foot(Topic, QFrame):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after(_FOLLOWED, self.show_state)
-        self.after(_ANSWERS, self._answered)
-        self.after("tab", self._turned)
+        run = self._session.run.events
+        review = self._session.review.events
+        status = self._session.status.events
+        inputs = (
+            *(run.layers, run.region_count, run.settings, run.scope),
+            *(run.vocabulary, run.words_problem),
+        )
+        self.after(self.show_state, *inputs)
+        self.after(self.show_state, run.plane, run.settings_problem, run.progress, run.record)
+        self.after(self.show_state, run.changed_regions, run.image_changed, run.others_picked)
+        self.after(self.show_state, run.live, self._session.project.events.state)
+        self.after(self.show_state, review.row, review.rows, review.state, review.reviewing)
+        self.after(self.show_state, review.decided_count, review.changes)
+        self.after(self.show_state, status.tab, status.download, status.many, status.notice)
+        self.after(self._answered, *inputs)  # a message stays until the user changes one of these
+        self.after(self._turned, status.tab)
         self.show_state()
 
     def _turned(self, _: str) -> None:
         """Leave what was said about another tab behind, but no refusal."""
-        notice = self._session.notice
+        notice = self._session.status.notice
         if notice is not None and notice.severity == "info" and not notice.action:
-            self._session.notice = None
+            self._session.status.notice = None
 
     def _answered(self, *_: Any) -> None:
-        if self._session.notice is not None:
-            self._session.notice = None
+        if self._session.status.notice is not None:
+            self._session.status.notice = None
 
     # -- what is shown ------------------------------------------------------------------------
 
@@ -218,7 +224,7 @@ class Foot(Topic, QFrame):
     def show_state(self, *_: Any) -> None:
         """Show the state of the session."""
         session, step = self._session, step_of(self._session)
-        run, notice = session.run, session.notice
+        run, notice = session.run.progress, session.status.notice
         self._action = step.action
         self.button.setText(step.title)
         self.button.setEnabled(bool(step.action))
@@ -227,12 +233,12 @@ class Foot(Topic, QFrame):
         for name, one in self.beside.items():
             one.setVisible(name in step.beside)
         # A run comes before work on many images, and that before a download; also for Cancel.
-        other = None if run.running else session.many or session.download
+        other = None if run.running else session.status.many or session.status.download
         working = run.running or other is not None
         self.cancel.setVisible(working)
         self.cancel.setEnabled(run.phase == "running" if other is None else not other.stopping)
         self.cancel.setToolTip(
-            _CANCEL if other is None else _CANCEL_MANY if session.many else _CANCEL_DOWNLOAD
+            _CANCEL if other is None else _CANCEL_MANY if session.status.many else _CANCEL_DOWNLOAD
         )
         self.progress.setVisible(working)
         fraction = run.fraction if other is None else other.fraction
@@ -243,7 +249,11 @@ class Foot(Topic, QFrame):
         self._say(step)
 
     def _say(self, step: Step) -> None:
-        session, run, notice = self._session, self._session.run, self._session.notice
+        session, run, notice = (
+            self._session,
+            self._session.run.progress,
+            self._session.status.notice,
+        )
         color = self._colors.get("text", "")
         progress = self._progress_text()
         if progress:
@@ -252,7 +262,7 @@ class Foot(Topic, QFrame):
             text, color = notice.text, self._colors.get(notice.severity, color)
         else:
             partial = run.phase in ("cancelled", "failed") and run.total > 0
-            here = partial and run.snapshot is not None and session.matches(run.snapshot)
+            here = partial and run.snapshot is not None and session.run.matches(run.snapshot)
             over = f"{run.summary} done." if here and step.action != "continue" else ""
             estimate = self.estimate if step.action == "run" else ""
             text = " ".join(part for part in (over, step.hint, estimate) if part)
@@ -263,12 +273,12 @@ class Foot(Topic, QFrame):
     def _progress_text(self) -> str:
         """Return what goes on: a run, else a download; "" for nothing."""
         session = self._session
-        run, download = session.run, session.download
+        run, download = session.run.progress, session.status.download
         stopping = f"{words.STOPPING} ..."
         if run.running:
             return stopping if run.phase == "stopping" else run.text or f"{words.STARTING} ..."
-        if session.many is not None:
-            return stopping if session.many.stopping else session.many.text
+        if session.status.many is not None:
+            return stopping if session.status.many.stopping else session.status.many.text
         if download is None:
             return ""
         fetched = words.fetched(download.name, download.done, download.total)

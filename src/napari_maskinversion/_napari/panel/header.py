@@ -63,10 +63,12 @@ class PanelHeader(Topic, QWidget):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("settings image doubt download record", self.show_model)
-        self.after("image looked_at", lambda _: self.seen.say(self._session.image_note))
+        run = self._session.run.events
+        status = self._session.status.events
+        self.after(self.show_model, run.settings, run.image, run.doubt, status.download, run.record)
+        self.after(lambda _: self.seen.say(self._session.run.image_note), run.image, run.looked_at)
         self.show_model()
-        self.seen.say(self._session.image_note)
+        self.seen.say(self._session.run.image_note)
 
     def set_colors(self, colors: Mapping[str, str]) -> None:
         """Follow the theme: "amber" behind the demo model's line, "on amber" for its text."""
@@ -75,20 +77,20 @@ class PanelHeader(Topic, QWidget):
 
     def show_model(self, *_: Any) -> None:
         """Name the model; say what the demo knows, and warn of an image that it does not."""
-        settings, unknown = self._session.settings, self._session.image_unknown
+        settings, unknown = self._session.run.settings, self._session.run.image_unknown
         demo = settings.model == DEMO
         about = (
             ABOUT_DEMO
             if demo
             else f"Model: {short_name(settings.model)}, device: {settings.device}"
         )
-        results = self._session.results
+        results = self._session.run.results
         if not demo and results is not None and results.info.model == DEMO:
             demo, about = True, f"{about}. {STILL_DEMO}"
         offer, tip = _instead() if unknown else ("", "")
         self.photographs.setText(offer)
         self.photographs.setToolTip(tip)
-        self.photographs.setVisible(bool(offer) and self._session.download is None)
+        self.photographs.setVisible(bool(offer) and self._session.status.download is None)
         self.model.setText(f"\N{WARNING SIGN} {UNKNOWN}" if unknown else about)
         weight = "bold" if unknown else "normal"
         back, text = (self._colors.get(name, "") for name in ("amber", "on amber"))

@@ -154,7 +154,17 @@ class StateKeeper(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("settings scope outlined forming features library", self._on_change)
+        run = self._session.run.events
+        explore = self._session.explore.events
+        self.after(
+            self._on_change,
+            run.settings,
+            run.scope,
+            run.outlined,
+            run.forming,
+            run.features,
+            explore.library,
+        )
 
     def stop(self) -> None:
         """Write unsaved changes and follow the session no more; the panel is being closed."""
@@ -220,11 +230,11 @@ class StateKeeper(Topic, QObject):
         else:
             self._options = review
         return PanelState(
-            settings=self._session.settings,
-            channels=self._session.scope.channels,
-            outlined=self._session.outlined,
-            forming=self._session.forming,
-            features=self._session.features,
+            settings=self._session.run.settings,
+            channels=self._session.run.scope.channels,
+            outlined=self._session.run.outlined,
+            forming=self._session.run.forming,
+            features=self._session.run.features,
             labels=self._last.labels if foreign else vocabulary.text.toPlainText(),
             classifier=self._last.classifier if foreign else vocabulary.classifier,
             marks=self._last.marks if foreign else vocabulary.marks,
@@ -235,7 +245,7 @@ class StateKeeper(Topic, QObject):
             columns=self._columns.state,
             tab=self._panel.tabs.shown,
             projects=self._panel.images.part.recent,
-            library=str(getattr(self._session.library, "folder", "")),
+            library=str(getattr(self._session.explore.library, "folder", "")),
             review=review,
         )
 
@@ -248,8 +258,8 @@ class StateKeeper(Topic, QObject):
             self.choose_model(preferred.model)
         device = settings.device if preferred.device == LAST else preferred.device
         self._model.choose_device(device)
-        where = {key: self._session.settings.get(key) for key in _WHERE}
-        self._session.settings = settings.changed(where)
+        where = {key: self._session.run.settings.get(key) for key in _WHERE}
+        self._session.run.settings = settings.changed(where)
         scope.choose_channels(state.channels)
         self._panel.images.part.show_recent(state.projects)
         scope.outline.setChecked(state.outlined)

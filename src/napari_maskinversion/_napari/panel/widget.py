@@ -215,20 +215,23 @@ class MaskInversionWidget(Topic, QWidget):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("layers settings scope live", self.estimator.later)
-        self.after("edits", self._edited)
-        self.after("running", self._run_changed)
-        self.after("record decided", self._count_decided)
-        self.after("project", self._count_images)
-        self.answer("open images", lambda _: self.reveal("images"))
-        self.answer("review", lambda _: self._begin_review())
+        run = self._session.run.events
+        review = self._session.review.events
+        project = self._session.project.events
+        self.after(self.estimator.later, run.layers, run.settings, run.scope, run.live)
+        self.after(self._edited, run.edits)
+        self.after(self._run_changed, run.running)
+        self.after(self._count_decided, run.record, review.decided_count)
+        self.after(self._count_images, project.state)
+        self.after(lambda _: self.reveal("images"), self._session.project.open_images)
+        self.after(lambda: self._begin_review(), self._session.review.begin)
         self._count_decided()
         self._count_images()
         self.estimator.later()
 
     def _edited(self, _: int) -> None:
         # In live mode each stroke is answered anyway.
-        if not self.session.live:
+        if not self.session.run.live:
             self.estimator.later()
 
     def _run_changed(self, running: bool) -> None:
@@ -239,16 +242,18 @@ class MaskInversionWidget(Topic, QWidget):
             self.estimator.later()
 
     def _tab_changed(self, _: int = 0) -> None:
-        self.session.tab = self.tabs.shown
+        self.session.status.tab = self.tabs.shown
 
     def _count_decided(self, *_: Any) -> None:
         """Show in the tab's title how far the review is: ``Review 12/43``."""
-        total = len(self.session.results or ())
-        self.tabs.set_note("review", f"{self.session.decided:,}/{total:,}" if total else "")
+        total = len(self.session.run.results or ())
+        self.tabs.set_note(
+            "review", f"{self.session.review.decided_count:,}/{total:,}" if total else ""
+        )
 
     def _count_images(self, *_: Any) -> None:
         """Show in the tab's title how many images are done: ``Images 4/10``."""
-        state = self.session.project
+        state = self.session.project.state
         note = "" if state is None else f"{len(state.done):,}/{len(state.names):,}"
         self.tabs.set_note("images", note)
 
@@ -293,7 +298,7 @@ class MaskInversionWidget(Topic, QWidget):
 
     def keyPressEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
         """Undo and redo in the regions layer what no part of the panel undoes."""
-        action, regions = pressed(event, PANEL), self.session.regions
+        action, regions = pressed(event, PANEL), self.session.run.regions
         if action in ("undo", "redo") and hasattr(regions, action):
             getattr(regions, action)()
         else:
@@ -352,7 +357,7 @@ class MaskInversionWidget(Topic, QWidget):
         self._viewer.open_sample("napari-maskinversion", key)
 
     def _draw(self) -> None:
-        image, regions = self.session.layers
+        image, regions = self.session.run.layers
         with refusing():
             layer = draw_regions(self._viewer, image, regions)
             if regions is None:
@@ -389,16 +394,16 @@ class MaskInversionWidget(Topic, QWidget):
 
     def stop(self) -> None:
         """Cancel the run, whose finished regions stay; else the download."""
-        if self.session.run.running:
+        if self.session.run.progress.running:
             self.run_controller.cancel()
-        elif self.session.many is not None:
+        elif self.session.status.many is not None:
             self.images.across.cancel()
         else:
             self.session.stop_download()
 
     def _estimation(self) -> Work | None:
         """Return the function that estimates a run, or live mode's first answer."""
-        if self.session.run.running:
+        if self.session.run.progress.running:
             return None
         return estimate_of(self._viewer, self.session, self.store)
 
@@ -407,7 +412,7 @@ class MaskInversionWidget(Topic, QWidget):
 
     def _unload(self) -> None:
         """Free the memory of all models, once no worker uses them."""
-        if self.session.run.running:
+        if self.session.run.progress.running:
             refuse("Wait until the run is over, or cancel it; then unload the model.")
             return
         if any_driven():

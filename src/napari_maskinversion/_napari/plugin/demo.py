@@ -145,11 +145,15 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
         failures.append(f"The run did not end within {_PATIENCE:.0f} s.")
     results = widget.results.results
     if failures or results is None:
-        reason = widget.session.notice.text if widget.session.notice else "There are no results."
+        reason = (
+            widget.session.status.notice.text
+            if widget.session.status.notice
+            else "There are no results."
+        )
         print(failures[0] if failures else reason, file=sys.stderr)
         return 1
     _wait(lambda: False, 1.0)  # the heatmap has to reach the canvas
-    source = {**widget.session.record.source, "sample": _SAMPLE}
+    source = {**widget.session.run.record.source, "sample": _SAMPLE}
     files = write_results(Bundle(results=results, source=source), out, overwrite=True)
     picture = out / SCREENSHOT
     partial = out / f".{SCREENSHOT}"

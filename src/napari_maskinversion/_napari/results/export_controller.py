@@ -57,8 +57,8 @@ class ExportController(Topic, QObject):
             "Other plugins read them there: label, roi_id, suggestion, confidence, decision. They "
             "follow every run and decision; columns of your own stay.",
         )
-        session.features = False  # as the box is; the session may be older
-        self.features.toggled.connect(partial(setattr, session, "features"))
+        session.run.features = False  # as the box is; the session may be older
+        self.features.toggled.connect(partial(setattr, session.run, "features"))
         self._features_later = debouncer(self, _QUIET, self._keep_features)
         self.saving = Worker(
             "queue",
@@ -94,23 +94,28 @@ class ExportController(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("record", self._show)
-        self.answer("open results", self.open_file)
-        self.answer("write features", lambda _: self.to_features())
-        self.after("record reviewable decisions features mapped", self._changed)
+        run = self._session.run.events
+        review = self._session.review.events
+        explore = self._session.explore.events
+        self.after(self._show, run.record)
+        self.after(self.open_file, self._session.run.open_results)
+        self.after(lambda: self.to_features(), self._session.run.write_features)
+        self.after(
+            self._changed, run.record, review.target, review.changes, run.features, explore.mapped
+        )
         self._show()
 
     def _changed(self, _: object) -> None:
-        if self._session.features:
+        if self._session.run.features:
             self._features_later.throttle()
 
     def _keep_features(self) -> None:
-        if self._session.features:
+        if self._session.run.features:
             with suppress(InputError):  # these results have no layer, or not any more
                 self._into_layer()
 
     def _show(self, _: object = None) -> None:
-        self.export.setVisible(bool(self._session.results))
+        self.export.setVisible(bool(self._session.run.results))
 
     def stop(self) -> None:
         """Abandon pending work; files are complete or absent."""
@@ -140,7 +145,7 @@ class ExportController(Topic, QObject):
 
     def name_of(self, entry: ExportFormat) -> str:
         """Return a file name that two images do not share: ``cells_coco.json``."""
-        record = self._session.record
+        record = self._session.run.record
         image = None if record is None else record.snapshot.image
         if image is None:
             return entry.file
@@ -167,7 +172,7 @@ class ExportController(Topic, QObject):
 
     def _bundle(self) -> Callable[[], Bundle]:
         """Return a function for the worker that makes the bundle of the results shown."""
-        state, record = self._session.reviewed, self._session.record
+        state, record = self._session.reviewed, self._session.run.record
         if record is None or not len(record.results):
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
         review, columns = (None, {}) if state is None else (state.review, state.columns())
@@ -205,7 +210,7 @@ class ExportController(Topic, QObject):
             inform(f"'{layer.name}' now has the columns {', '.join(columns)}.")
 
     def _into_layer(self) -> tuple[Any, list[str]]:
-        record, target = self._session.record, self._session.reviewable
+        record, target = self._session.run.record, self._session.review.target
         if record is None or target is None:
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
         if target.results is not record.results:
@@ -220,7 +225,7 @@ class ExportController(Topic, QObject):
         review = self._session.reviewed
         decisions = {} if review is None else review.labels()
         table = record.results.to_frame() if record.table is None else record.table
-        of, points = self._session.mapped or (None, None)
+        of, points = self._session.explore.mapped or (None, None)
         places = points if same_regions(of, record.results) else None
         return layer, write_features(layer, table, str(target.image.name), decisions, places)
 
@@ -233,8 +238,8 @@ class ExportController(Topic, QObject):
 
     def open_file(self, path: Path) -> None:
         """Open results on the chosen image."""
-        image = self._session.image
-        if self._session.run.running:
+        image = self._session.run.image
+        if self._session.run.progress.running:
             refuse("Wait until the run is over, or cancel it; then open results.")
             return
         if image is None:

@@ -34,14 +34,17 @@ class RegionOnCanvas(Topic):
 
     def bind(self) -> None:
         """Show what the session shows."""
-        self.after("record", self._show_record)
-        self.after("row", self._show_row)
-        self.after("rows", self._show_rows)
-        self.after("outlined", self.show)
-        self.after("run", self._run_changed)
-        self.after("tab", self._turned)
+        run = self._session.run.events
+        review = self._session.review.events
+        status = self._session.status.events
+        self.after(self._show_record, run.record)
+        self.after(self._show_row, review.row)
+        self.after(self._show_rows, review.rows)
+        self.after(self.show, run.outlined)
+        self.after(self._run_changed, run.progress)
+        self.after(self._turned, status.tab)
         self._canvas.viewer.mouse_drag_callbacks.append(self._pressed)
-        self._show_record(self._session.record)
+        self._show_record(self._session.run.record)
 
     def stop(self) -> None:
         """Release the layers, and follow the session no more."""
@@ -54,7 +57,7 @@ class RegionOnCanvas(Topic):
 
     def show(self, _: object = None) -> None:
         """Show the heatmap of the selected region, if its image is still in the viewer."""
-        results, row = self._session.results, self._session.row
+        results, row = self._session.run.results, self._session.review.row
         if results is None or not 0 <= row < len(results):
             self._region = None
             self._canvas.blank()
@@ -62,13 +65,13 @@ class RegionOnCanvas(Topic):
         self._region = results.regions[row]
         if self._clicked != RegionKey(self._region.id, self._region.position):
             self._clicked = None
-        move = self._session.picked and self._clicked is None
-        self._canvas.show(self._region, outlined=self._session.outlined, move=move)
+        move = self._session.review.picked and self._clicked is None
+        self._canvas.show(self._region, outlined=self._session.run.outlined, move=move)
 
     def _pressed(self, viewer: Any, event: Any) -> Iterator[None]:
         """Select the region under a click, unless the active layer is drawn or painted on."""
         mode = str(getattr(viewer.layers.selection.active, "mode", _LOOKING[0]))
-        results, start = self._session.results, np.array(event.pos)
+        results, start = self._session.run.results, np.array(event.pos)
         if results is None or event.button != 1 or event.modifiers or mode not in _LOOKING:
             return
         yield
@@ -85,15 +88,15 @@ class RegionOnCanvas(Topic):
     def _turned(self, tab: str) -> None:
         """Show the selected row again where a search has left the heatmap of its own results."""
         if tab != "explore" and self._canvas.foreign:
-            self._session.picked = False  # the view stays
+            self._session.review.picked = False  # the view stays
             self.show()
 
     def _show_row(self, _: int) -> None:
-        if self._record is self._session.record:  # else its event follows
+        if self._record is self._session.run.record:  # else its event follows
             self.show()
 
     def _show_rows(self, rows: tuple[int, ...]) -> None:
-        results = self._session.results
+        results = self._session.run.results
         regions = () if results is None or len(rows) < 2 else results.regions
         self._canvas.show_further([regions[row] for row in rows if row < len(regions)])
 
@@ -108,14 +111,14 @@ class RegionOnCanvas(Topic):
         same = before is not None and before.results is record.results
         if before is None or not same or before.masks is not record.masks:
             self._canvas.know(masks_of(record))
-        row = self._session.row
+        row = self._session.review.row
         regions = record.results.regions
         # More regions of the run, or other limits, leave the heatmap as it is.
         if not 0 <= row < len(regions) or regions[row].grid_map is not _map_of(self._region):
             self.show()
 
     def _run_changed(self, run: RunState) -> None:
-        forming = run.running and self._session.forming
+        forming = run.running and self._session.run.forming
         if self._formed and not forming:  # back to what is selected
             self.show()
         self._formed = forming

@@ -75,13 +75,13 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     finder = PlaneFinder(
         view, grid, grid if layer is None else Grid.of(layer, view), len(grid.shape) > 2
     )
-    session.live = False
+    session.run.live = False
     if layer is not None:
         session.choose(image=reopened.image, regions=layer)
         if len({region.position for region in results.regions}) > 1:
-            session.scope = replace(session.scope, planes="each")
+            session.run.scope = replace(session.run.scope, planes="each")
     record = stored_record(
-        session.snapshot(),
+        session.run.snapshot(),
         reopened.image,
         layer,
         reopened.bundle,
@@ -91,7 +91,7 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     )
     session.show(record)
     if reopened.difference and reopened.bundle.image.content:
-        session.image_changed = session.pixels_changed = True
+        session.run.image_changed = session.run.pixels_changed = True
     message = f"Opened {counted(len(results), 'region')} of {reopened.path.name}."
     if reopened.difference:
         message += f" They belong to another image: {reopened.difference}."

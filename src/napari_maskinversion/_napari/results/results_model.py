@@ -98,13 +98,13 @@ class ResultsModel(RowsModel):
         if role == Qt.ItemDataRole.DecorationRole:
             return self._chip(index.row(), value) if name == "suggestion" else None
         if role == Qt.ItemDataRole.ToolTipRole and index.row() in self._changed:
-            return _COMPUTING if self._session.computing else _CHANGED
+            return _COMPUTING if self._session.run.computing else _CHANGED
         if (
             role == Qt.ItemDataRole.DisplayRole
             and name == "status"
             and index.row() in self._changed
         ):
-            return "computing" if self._session.computing else "outdated"
+            return "computing" if self._session.run.computing else "outdated"
         review = self._session.reviewed
         overlay = None if review is None else review.overlay(index.row())
         if name in ("suggestion", "status") and role in _MARKED:

@@ -70,23 +70,25 @@ class ResultsWidget(Topic, QWidget):
 
     def bind(self) -> None:
         """Show the session's results."""
-        self.after("record", self._show)
-        self.after("row", self._show_row)
-        self.after("rows", self._show_rows)
-        self.after("decisions review", self.recolor)
-        self.after("changed_regions image_changed computing", self._mark_changed)
-        self.after("record plane layers", self._name_plane)
-        self._show(self._session.record)
+        run = self._session.run.events
+        review = self._session.review.events
+        self.after(self._show, run.record)
+        self.after(self._show_row, review.row)
+        self.after(self._show_rows, review.rows)
+        self.after(self.recolor, review.changes, review.state)
+        self.after(self._mark_changed, run.changed_regions, run.image_changed, run.computing)
+        self.after(self._name_plane, run.record, run.plane, run.layers)
+        self._show(self._session.run.record)
         self._name_plane()
 
     def _name_plane(self, _: object = None) -> None:
         """Name the plane of the regions, and that in view if it is another one."""
-        session, record = self._session, self._session.record
-        if record is not None and session.image is None:
+        session, record = self._session, self._session.run.record
+        if record is not None and session.run.image is None:
             self.plane.say("The image of these regions was closed.")
             return
         here = "" if record is None or record.plane is None else place_text(record.plane)
-        now = f"; {place_text(session.plane or ())} is shown" if session.elsewhere else ""
+        now = f"; {place_text(session.run.plane or ())} is shown" if session.run.elsewhere else ""
         self.plane.say(here and f"Regions on {here}{now}")
 
     @property
@@ -105,7 +107,7 @@ class ResultsWidget(Topic, QWidget):
             if not same_run(before, record):
                 self._fill(None, None, -1)
                 old = None
-            self._fill(old, new, self._session.row)
+            self._fill(old, new, self._session.review.row)
         finally:
             self._filling = False
         self._mark_changed()
@@ -189,7 +191,7 @@ class ResultsWidget(Topic, QWidget):
         return int(self.table.currentIndex().row())
 
     def _rows_changed(self, *_: object) -> None:
-        self._session.rows = self._selected
+        self._session.review.rows = self._selected
 
     def select(self, row: int) -> None:
         """Select a row and scroll to it."""
@@ -199,10 +201,10 @@ class ResultsWidget(Topic, QWidget):
     def _pick(self) -> None:
         """Limit the next run to the selected rows."""
         regions = () if self.results is None else self.results.regions
-        chosen = [regions[row] for row in self._session.rows]
+        chosen = [regions[row] for row in self._session.review.rows]
         ids = sorted({one for region in chosen for one in region.members or (region.id,)})
         text = ", ".join(map(str, ids))
-        self._session.scope = replace(self._session.scope, limited=True, ids=text)
+        self._session.run.scope = replace(self._session.run.scope, limited=True, ids=text)
         inform(
             f"The next run uses {counted(len(ids), 'region')} only, until you change that in "
             "Settings > Regions and windows."

@@ -32,10 +32,10 @@ class Deciding(Topic, QObject):
 
     def bind(self) -> None:
         """Answer other parts of the panel."""
-        self.answer("accept word", self._accept_word)
-        self.answer("decide", self._decide_together)
-        self.answer("take back", self._take_back)
-        self.answer("show decisions", self._show_decisions)
+        self.after(self._accept_word, self._session.review.accept_word)
+        self.after(self._decide_together, self._session.review.decide)
+        self.after(self._take_back, self._session.review.take_back)
+        self.after(self._show_decisions, self._session.review.show_decisions)
 
     def stop(self) -> None:
         """Answer no more."""
@@ -81,7 +81,7 @@ class Deciding(Topic, QObject):
     @property
     def _rows(self) -> tuple[int, ...]:
         """The rows that a decision is about: those selected, with the current one."""
-        state, rows = self._state, self._session.rows
+        state, rows = self._state, self._session.review.rows
         return rows if state is not None and state.row in rows else ()
 
     @property
@@ -96,13 +96,13 @@ class Deciding(Topic, QObject):
             rows = state.above(word, confidence)
             self._decide_here(lambda: state.accept_rows(rows), rows)
 
-    def _accept_word(self, word_and_confidence: tuple[str, float]) -> None:
+    def _accept_word(self, word: str, confidence: float) -> None:
         """Accept a word wherever it is suggested so surely."""
         state = self._state
         if state is not None and not self._keeper.why_not:
-            rows = state.above(*word_and_confidence)
+            rows = state.above(word, confidence)
             if rows:  # a key must not meet what was accepted here
-                stay = not self._session.reviewing
+                stay = not self._session.review.reviewing
                 self._decide(lambda: state.accept_rows(rows), rows, stay=stay)
 
     def _decide_together(self, verdict: Verdict) -> None:
@@ -118,12 +118,12 @@ class Deciding(Topic, QObject):
                 self._show_decisions()
             return
         before, keys = state.review.decisions.last, set(verdict.regions[""])
-        changed = self._session.changed_regions
+        changed = self._session.run.changed_regions
         rows = [row for row, key in enumerate(state.queue.keys) if key in keys]
         same = [row for row in rows if state.queue.keys[row] not in changed]
         self._decide(lambda: state.decide(verdict, changed), same or rows, go=False)
         if (step := state.review.decisions.last) is not before:
-            self._session.ask("decided", (verdict, Decided(steps={"": step}), {}))
+            self._session.review.decided.emit(verdict, Decided(steps={"": step}), {})
 
     def _take_back(self, decided: Decided) -> None:
         """Take back what was decided about several regions at once."""
@@ -131,14 +131,14 @@ class Deciding(Topic, QObject):
         if state is not None and step:
             self._decide(lambda: state.take_back(step), go=False)
 
-    def _show_decisions(self, _: None = None) -> None:
+    def _show_decisions(self) -> None:
         """Open the review, since decisions about these results have been made elsewhere."""
         if self._keeper.state is None and self._keeper.target is not None:
             self._keeper.begin(unasked=True)
 
     def _decide_here(self, act: Callable[[], Step], rows: Sequence[int]) -> None:
         """Decide about rows, unless another plane is in view than theirs."""
-        if plane := self._session.elsewhere:
+        if plane := self._session.run.elsewhere:
             refuse(f"These suggestions are of {plane}: go back there to decide about them.")
         else:
             self._decide(act, rows)

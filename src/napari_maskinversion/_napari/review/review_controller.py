@@ -72,7 +72,7 @@ class ReviewController(Topic, QObject):
         )
         part.together.changed.connect(self._show_together)
         part.form.changed.connect(self._take_options)
-        part.gallery.clicked.connect(lambda _=False: self._session.ask("gallery"))
+        part.gallery.clicked.connect(lambda _=False: self._session.explore.show_gallery.emit())
         part.learn.clicked.connect(lambda _=False: self.learning.train())
         part.save.clicked.connect(self._save)
         part.others.clicked.connect(self._use_others)
@@ -97,12 +97,14 @@ class ReviewController(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("run", self._run_changed)
-        self.after("record", self._record_changed)
-        self.after("row", self._row_selected)
-        self.after("changed_regions image_changed", lambda _: self._show())
+        run = self._session.run.events
+        review = self._session.review.events
+        self.after(self._run_changed, run.progress)
+        self.after(self._record_changed, run.record)
+        self.after(self._row_selected, review.row)
+        self.after(lambda _: self._show(), run.changed_regions, run.image_changed)
         self.deciding.follow()
-        self._record_changed(self._session.record)
+        self._record_changed(self._session.run.record)
 
     def _run_changed(self, run: RunState) -> None:
         if run.running:
@@ -143,15 +145,15 @@ class ReviewController(Topic, QObject):
         """Let the session know how far the review is."""
         session = self._session
         if session.reviewed is not None:
-            session.decided = session.reviewed.done[0]
-        session.decisions += 1
+            session.review.decided_count = session.reviewed.done[0]
+        session.review.changes += 1
 
     def stop(self) -> None:
         """Close the review and release the layers."""
         super().stop()
         self.deciding.stop()
         self._record = self._expected = None
-        self.keys.active = self._session.reviewing = False
+        self.keys.active = self._session.review.reviewing = False
         self.learning.stop()
         self._timer.cancel()
         for act in (self.write_layer, self.keeper.stop, self._publish):
@@ -177,7 +179,7 @@ class ReviewController(Topic, QObject):
         """Hide the review while the table has results of another image, or none."""
         target = self.keeper.target
         if self.keeper.state is not None and target is not None:
-            own = self._session.results is not None and self._canvas.image is target.image
+            own = self._session.run.results is not None and self._canvas.image is target.image
             self.keys.active = own
             self.part.show_ready(own, opened=own)
             if own:
@@ -186,14 +188,14 @@ class ReviewController(Topic, QObject):
     def _switched(self, on: bool) -> None:
         self.part.show_switch(on)
         if not on:
-            self._session.reviewing = False
+            self._session.review.reviewing = False
             return
         if self.keeper.state is None:
             self._stay = False
             self.part.say(f"{words.OPENING} ...")
             self.keeper.begin()
             return
-        self._session.reviewing = True
+        self._session.review.reviewing = True
         state = self.state
         if self.keeper.unasked:  # now it is
             self.keeper.unasked = False
@@ -216,12 +218,12 @@ class ReviewController(Topic, QObject):
         self.part.say(" ".join(messages))
         if self._stay or self.keeper.unasked:
             state.arrange(self._options.sorting, self._options.show, self.part.word_shown)
-            self._go(self._session.row if self._session.row >= 0 else None)
+            self._go(self._session.review.row if self._session.review.row >= 0 else None)
         else:
             self._arrange()
         self.learning.begin(state)
         self.write_layer()
-        self._session.reviewing = self.part.switch.isChecked()
+        self._session.review.reviewing = self.part.switch.isChecked()
         self.deciding.go_on()
 
     def _closed(self) -> None:
@@ -234,7 +236,7 @@ class ReviewController(Topic, QObject):
 
     def _left(self, name: str) -> None:
         """Leave a review whose layers are gone."""
-        self._session.reviewing = False
+        self._session.review.reviewing = False
         self._publish()
         self._canvas.blank()
         self.part.show_switch(False)
@@ -251,7 +253,7 @@ class ReviewController(Topic, QObject):
         state = self.keeper.state
         if state is None:
             self.part.show_switch(False)
-            self._session.reviewing = False
+            self._session.review.reviewing = False
         else:
             self.part.save.setVisible(state.review.unsaved > 0)
         self.part.show_ready(self.keeper.target is not None, opened=state is not None)
@@ -275,7 +277,7 @@ class ReviewController(Topic, QObject):
         """Perform an action: one of `review_keys.KEYS`, or "end"."""
         if action == "end":
             self.part.show_switch(False)
-            self._session.reviewing = False
+            self._session.review.reviewing = False
         elif action == "type" and self.state is not None:
             self.part.type_label()
         elif not self.deciding.act(action):
@@ -306,7 +308,7 @@ class ReviewController(Topic, QObject):
             state.queue.show(rows=rows.values())
             self._go(next(iter(rows.values())))
         if wall:
-            self._session.ask("gallery", ([*rows], trained.places))
+            self._session.explore.show_gallery.emit(([*rows], trained.places))
 
     # -- where the user is --------------------------------------------------------------------
 
@@ -317,7 +319,7 @@ class ReviewController(Topic, QObject):
             return
         if row is not None:
             state.row = row
-            if row != self._session.row:
+            if row != self._session.review.row:
                 self._session.select(row)
         self._show()
 
@@ -331,7 +333,7 @@ class ReviewController(Topic, QObject):
         state = self.state
         if state is not None:
             state.arrange(self._options.sorting, self._options.show, self.part.word_shown)
-            place, self._session.place = self._session.place, -1
+            place, self._session.review.place = self._session.review.place, -1
             self._go(place if 0 <= place < len(state.queue.keys) else state.queue.next())
 
     def _show(self) -> None:

@@ -14,6 +14,7 @@ from qtpy.QtCore import QObject, Signal
 
 from ...app.layer_input.layer_facts import IDENTITY, file_of, levels_of
 from ...app.review.review_state import ReviewState
+from ...app.review.review_target import ReviewTarget
 from ...base.errors import InputError, NotSavedError
 from ...base.identity import ImageIdentity, RegionIdentity, identify_image
 from ...base.wording import counted
@@ -30,17 +31,6 @@ if TYPE_CHECKING:
 _SETTLING: Final = 20  # milliseconds
 
 _KEEPERS: WeakSet[ReviewKeeper] = WeakSet()  # those with an open review
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReviewTarget:
-    """Results, their layers, and their regions at the start of the run."""
-
-    results: Results
-    image: Any
-    layer: DecidedLayer
-    regions: Mapping[Any, RegionIdentity]
-    saved: bytes = b""
 
 
 class ReviewKeeper(QObject):
@@ -78,19 +68,17 @@ class ReviewKeeper(QObject):
     @property
     def state(self) -> ReviewState | None:
         """The open review."""
-        state: ReviewState | None = self._session.review
-        return state
+        return self._session.review.state
 
     @property
     def target(self) -> ReviewTarget | None:
         """What a review can be opened of."""
-        target: ReviewTarget | None = self._session.reviewable
-        return target
+        return self._session.review.target
 
     def _tell_opening(self) -> None:
         # An opener that was dropped may still hold the file, and gives no signal.
         opening = self._finder.busy or self._opener.busy or not self._opener.idle
-        self._session.review_opening = opening
+        self._session.review.opening = opening
         if opening:
             self._settling.start()
 
@@ -121,7 +109,7 @@ class ReviewKeeper(QObject):
         if before is not None and before.layer is not layer:
             layer.take_over(before.layer)
         regions = {region.key: region for region in record.identities}
-        self._session.reviewable = ReviewTarget(results, image, layer, regions, record.decisions)
+        self._session.review.target = ReviewTarget(results, image, layer, regions, record.decisions)
         self.ready.emit()
         if self.state is not None or self._opener.busy:
             self.begin(unasked=self.unasked)
@@ -138,7 +126,7 @@ class ReviewKeeper(QObject):
         """Continue with other limits or captions, if the target holds ``before``."""
         if self.target is None or self.target.results is not before:
             return
-        self._session.reviewable = replace(self.target, results=after)
+        self._session.review.target = replace(self.target, results=after)
         if self.state is not None and self.state.results is before:
             self.state.replace_results(after)
         elif self._opener.busy:
@@ -211,7 +199,7 @@ class ReviewKeeper(QObject):
             if not last:
                 return False
             review.close(lose_unsaved=True)
-        self._session.review = self._pixels = None
+        self._session.review.state = self._pixels = None
         _KEEPERS.discard(self)
         self.closed.emit()
         return True
@@ -232,7 +220,7 @@ class ReviewKeeper(QObject):
         if target is None or layer not in (target.image, target.layer.layer):
             return
         self._drop()
-        self._session.reviewable = None
+        self._session.review.target = None
         self.close()
         self.left.emit(str(layer.name))
 
@@ -241,11 +229,11 @@ class ReviewKeeper(QObject):
         self._drop()
         target = self.target
         self.close(last=True)
-        self._session.reviewable = self._next = None
+        self._session.review.target = self._next = None
         if target is not None:
             target.layer.restore()
         self._settling.stop()
-        self._session.review_opening = False
+        self._session.review.opening = False
 
     def _drop(self) -> None:
         self._opener.drop()
@@ -258,7 +246,7 @@ class ReviewKeeper(QObject):
         if opened.kept:
             review.set_info(request.results.info)
         self._regions, self._pixels = request.regions, request.pixels
-        self._session.review = ReviewState(request.results, review, queue)
+        self._session.review.state = ReviewState(request.results, review, queue)
         _KEEPERS.add(self)
         messages = [] if opened.kept else list(review.notes)
         self.opened.emit([*messages, target.layer.note] if target.layer.note else messages)

@@ -63,7 +63,7 @@ class ReviewKeys(QObject):
             return False
         if _has(watched, HAS_OWN_KEYS):
             return False
-        own, reviewing = self._section.isAncestorOf(watched), self._session.reviewing
+        own, reviewing = self._section.isAncestorOf(watched), self._session.review.reviewing
         # Also the main window of a panel that floats in a window of its own.
         windows = (self._section.window(), around(self._section, QMainWindow))
         # Some widgets have an attribute `window` of their own.

@@ -84,7 +84,7 @@ class ReviewLearning(QObject):
 
     def ask(self) -> None:
         """Re-rank by accepted regions if learning is on; else restore the text's ranks."""
-        state, options, record = self._state, self.options, self._session.record
+        state, options, record = self._state, self.options, self._session.run.record
         if state is None or record is None or not state.has_words:
             self.noted.emit("")
             return
@@ -105,14 +105,14 @@ class ReviewLearning(QObject):
 
     def train(self) -> None:
         """Learn a classifier from the decisions at hand, and those elsewhere."""
-        session, state, record = self._session, self._state, self._session.record
+        session, state, record = self._session, self._state, self._session.run.record
         if state is None or record is None:
             return
         from ...app.review.decided_elsewhere import Elsewhere
 
-        file = None if session.project is None else session.project.file
+        file = None if session.project.state is None else session.project.state.file
         known = self.known.accepted(state.results)
-        elsewhere = Elsewhere(Path(file) if file else None, session.library, known)
+        elsewhere = Elsewhere(Path(file) if file else None, session.explore.library, known)
         review, measures = state.review, self.options.measures
         about = state.results, state.taught, review.image.content, elsewhere, measures
         with refusing():

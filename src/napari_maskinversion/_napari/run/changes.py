@@ -53,84 +53,92 @@ class Changes(Topic, QObject):
         self._watch = ImageWatch(viewer)
         self._watch.changed.connect(self._image_touched)
         self.worker = Worker("latest", "Comparing with the results", self._compared, parent=self)
-        self.worker.ended.connect(partial(setattr, session, "comparing", False))
+        self.worker.ended.connect(partial(setattr, session.run, "comparing", False))
         self._pause = debouncer(self, _QUIET, self._start)
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("layers scope record", self._watch_image)
-        self.after("record", self._record_changed)
-        self.after("edits scope record", self._later)
-        self.after("picks scope record", self._compare_choice)
-        self._record_changed(self._session.record)
+        run = self._session.run.events
+        self.after(self._watch_image, run.layers, run.scope, run.record)
+        self.after(self._record_changed, run.record)
+        self.after(self._later, run.edits, run.scope, run.record)
+        self.after(self._compare_choice, run.picks, run.scope, run.record)
+        self._record_changed(self._session.run.record)
         self._later()
 
     def stop(self) -> None:
         """Follow the session no more."""
         super().stop()
-        self._session.comparing = False
+        self._session.run.comparing = False
         self._record = None
         self._watch.drop()
         self._pause.cancel()
         self.worker.drop()
 
     def _watch_image(self, _: object) -> None:
-        session, record = self._session, self._session.record
-        if record is None or session.image is None:
+        session, record = self._session, self._session.run.record
+        if record is None or session.run.image is None:
             self._watch.drop()
         else:
-            self._watch.watch(session.image, record.snapshot.scope.channels)
+            self._watch.watch(session.run.image, record.snapshot.scope.channels)
 
     def _record_changed(self, record: ResultRecord | None) -> None:
         """Look at the image again where results come back: nobody has watched it meanwhile."""
         before, self._record = self._record, record
         if record is not None and not same_run(before, record):
-            run = self._session.run
+            run = self._session.run.progress
             self._touched = not (run.running and run.snapshot is record.snapshot)
 
     def _compare_choice(self, _: object) -> None:
         """Notice that other regions are selected in the layer than those of a limited run."""
-        session, record = self._session, self._session.record
+        session, record = self._session, self._session.run.record
         if record is None or record.only is None:
             return
         with suppress(InputError):  # nothing is selected
-            ids = chosen_ids(session.scope, session.regions)
-            session.others_picked = not session.scope.ids.strip() and ids != record.only
+            ids = chosen_ids(session.run.scope, session.run.regions)
+            session.run.others_picked = not session.run.scope.ids.strip() and ids != record.only
 
     def _image_touched(self, event: str = "") -> None:
         self._touched = True
-        self._session.comparing |= event == "data"  # others come without a change of pixels, too
+        self._session.run.comparing |= (
+            event == "data"
+        )  # others come without a change of pixels, too
         self._later()
 
     def _later(self, _: object = None) -> None:
         self.worker.drop()
-        record = self._session.record
-        if record is not None and record.settled and record.identities and not self._session.live:
+        record = self._session.run.record
+        if (
+            record is not None
+            and record.settled
+            and record.identities
+            and not self._session.run.live
+        ):
             self._pause.throttle()
         else:
             self._pause.cancel()
-            self._session.comparing = False
+            self._session.run.comparing = False
 
     def _start(self) -> None:
-        session, record = self._session, self._session.record
+        session, record = self._session, self._session.run.record
         run_input = None
-        if record is not None and record.finder is not None and not session.run.running:
+        if record is not None and record.finder is not None and not session.run.progress.running:
             with suppress(MaskInversionError):  # a run will say it
                 run_input = prepare(self._viewer, session, snapshot=False, record=record)
         if record is None or run_input is None:
-            session.comparing = False
+            session.run.comparing = False
             return
         image = self._touched and record.fingerprint is not None
         self.worker.start(partial(_compare, run_input, record, image))
 
     def _compared(self, change: Change) -> None:
-        record = self._session.record
+        record = self._session.run.record
         if record is None or record.identities is not change.record.identities:
             return
-        self._session.changed_regions = change.regions
+        self._session.run.changed_regions = change.regions
         if change.image is not None:
-            self._touched, self._session.image_changed = False, change.image
-            self._session.pixels_changed = change.pixels
+            self._touched, self._session.run.image_changed = False, change.image
+            self._session.run.pixels_changed = change.pixels
 
 
 def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:

@@ -69,11 +69,12 @@ class LiveController(Topic, QObject):
 
     def bind(self) -> None:
         """Update after everything that changes the results."""
-        self.after("layers edits settings scope vocabulary", self.later)
-        self.after("layers", self._layers_changed)
-        self.after("picks", self._picked)
-        self.after("running", self._run_changed)
-        self.after("live", self._show_switch)
+        run = self._session.run.events
+        self.after(self.later, run.layers, run.edits, run.settings, run.scope, run.vocabulary)
+        self.after(self._layers_changed, run.layers)
+        self.after(self._picked, run.picks)
+        self.after(self._run_changed, run.running)
+        self.after(self._show_switch, run.live)
 
     def stop(self) -> None:
         """Switch off, and follow the session no more."""
@@ -86,7 +87,7 @@ class LiveController(Topic, QObject):
 
     def later(self, *_: Any) -> None:
         """Update when no edit came for a moment, or after 250 ms while edits continue."""
-        if not self._session.live or self._session.run.running:
+        if not self._session.run.live or self._session.run.progress.running:
             return
         now = time.monotonic()
         self._since = now if self._since is None else self._since
@@ -97,7 +98,7 @@ class LiveController(Topic, QObject):
         """Wait until a run is over."""
         if running:
             self._pause()
-        elif self._session.live:
+        elif self._session.run.live:
             self.line.say("")
             self.later()
 
@@ -105,7 +106,7 @@ class LiveController(Topic, QObject):
         self._timer.stop()
         self._since = None
         self._drop()
-        if self._session.live:
+        if self._session.run.live:
             self.line.say("Live mode continues after the run.")
 
     def off(self) -> None:
@@ -115,7 +116,7 @@ class LiveController(Topic, QObject):
         self._drop()
         self._updater.clear()
         self._watch.drop()
-        self._session.live = False
+        self._session.run.live = False
         self._show_switch(False)
         self.line.say("")
         self._session.settle("live")
@@ -126,35 +127,35 @@ class LiveController(Topic, QObject):
             self.switch.setChecked(on)
 
     def _switched(self, on: bool) -> None:
-        self._session.live = on
+        self._session.run.live = on
         if not on:
             self.off()
             return
         self._show_outlines()
-        if self._session.run.running:
+        if self._session.run.progress.running:
             self._pause()
         else:
             self._ask()
 
     def _layers_changed(self, *_: object) -> None:
         """Drop an answer about other layers."""
-        if self._session.live:
+        if self._session.run.live:
             self._drop()
         self._show_outlines()
 
     def _show_outlines(self, *_: object) -> None:
         """Let shapes leave visible what they are drawn around."""
-        regions = self._session.regions
-        if self._session.live and regions is not None and is_shapes(regions):
+        regions = self._session.run.regions
+        if self._session.run.live and regions is not None and is_shapes(regions):
             show_outlines(regions)
 
     def _picked(self, _: int) -> None:
-        if self._session.scope.limited:
+        if self._session.run.scope.limited:
             self.later()
 
     def _ask(self) -> None:
         self._since = None
-        image, scope = self._session.image, self._session.scope
+        image, scope = self._session.run.image, self._session.run.scope
         channels = scope.channels
         try:
             pixels = self._pixels()
@@ -178,7 +179,7 @@ class LiveController(Topic, QObject):
     def _pixels(self) -> int:
         """Return the pixels of image or labels, whichever are more, on the displayed plane."""
         view, counts = ViewPoint.of(self._viewer), [0]
-        image, regions = self._session.layers
+        image, regions = self._session.run.layers
         if image is not None:
             counts.append(math.prod(plane_of(Grid.of(image, view), view).shape))
         if regions is not None and not is_shapes(regions):
@@ -207,10 +208,10 @@ class LiveController(Topic, QObject):
         self._mark(frozenset())  # a dropped worker does not tell that it ended
 
     def _mark(self, computing: frozenset[Any]) -> None:
-        self._session.computing = computing
+        self._session.run.computing = computing
 
     def _answered(self, answer: LiveAnswer) -> None:
-        if self._session.live:
+        if self._session.run.live:
             count = 0 if answer.record is None else len(answer.record.identities)
             self._session.settle("live")
             text = f"{counted(count, 'region')} up to date" if count else "no regions yet"
@@ -234,22 +235,22 @@ class LiveResults(QObject):
         if record is None:
             session.forget_results()
             return
-        before, results = session.record, record.results
-        series = (*session.layers, answer.picture)
+        before, results = session.run.record, record.results
+        series = (*session.run.layers, answer.picture)
         ours = before is not None and before is self._shown and series == self._series
         if before is not None and ours:  # what they were made with is kept with the run
             then = before.snapshot
-            ours = session.scope.chosen == then.scope.chosen
-            ours = ours and session.settings.same_embeddings(then.settings)
+            ours = session.run.scope.chosen == then.scope.chosen
+            ours = ours and session.run.settings.same_embeddings(then.settings)
         if ours and not answer.inverted and self._same(results):
             return
         row = -1
         if before is not None and not ours:  # the region selected stays selected
-            row = _row_of(before.results, session.row, results)
+            row = _row_of(before.results, session.review.row, results)
         elif before is not None:
             record = record.changed(snapshot=before.snapshot)
             # A region that was just drawn is what its user looks at, unless a review is open.
-            row = -1 if session.review else _added(before.results, results)
+            row = -1 if session.review.state else _added(before.results, results)
         self._series, self._shown = series, record
         session.show(record)
         if row >= 0:
@@ -270,7 +271,7 @@ class LiveResults(QObject):
 
     def _settle(self) -> None:
         shown = self._shown
-        if shown is not None and self._session.record is shown:
+        if shown is not None and self._session.run.record is shown:
             self._shown = shown.changed(settled=True)
             self._session.show(self._shown)
 

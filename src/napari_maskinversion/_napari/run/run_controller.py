@@ -44,8 +44,9 @@ class RunController(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("row", self._row_selected)
-        self.answer("cancel run", lambda _: self.cancel())
+        review = self._session.review.events
+        self.after(self._row_selected, review.row)
+        self.after(lambda: self.cancel(), self._session.run.cancel)
 
     def stop(self) -> None:
         """Abandon a run, and follow the session no more."""
@@ -59,7 +60,7 @@ class RunController(Topic, QObject):
 
         With ``keep`` regions that have not changed since the results shown keep their embeddings.
         """
-        if self.worker.busy or self._session.run.running:
+        if self.worker.busy or self._session.run.progress.running:
             return
         with refusing():
             request = self.request(keep=keep)
@@ -76,19 +77,19 @@ class RunController(Topic, QObject):
         """Stop at the next step; finished regions stay."""
         self.worker.cancel()
         if self.worker.busy:
-            self._session.run = replace(self._session.run, phase="stopping")
+            self._session.run.progress = replace(self._session.run.progress, phase="stopping")
 
     def _progressed(self, update: Update) -> None:
         session, fraction = self._session, update.fraction or 0.0
-        run = replace(session.run, text=update.text, fraction=fraction, note=update.note)
+        run = replace(session.run.progress, text=update.text, fraction=fraction, note=update.note)
         if not isinstance(update, RunUpdate):  # before the run itself
-            session.run = run
+            session.run.progress = run
             return
         if update.record is not None:
             session.show(update.record)
-        session.run = replace(run, done=update.done, total=update.total)
+        session.run.progress = replace(run, done=update.done, total=update.total)
         image = None if run.snapshot is None else run.snapshot.image
-        if update.forming is not None and self._finder is not None and image is session.image:
+        if update.forming is not None and self._finder is not None and image is session.run.image:
             self._canvas.show_forming(update.forming, image, self._finder)
 
     def _done(self, record: ResultRecord) -> None:
@@ -104,16 +105,18 @@ class RunController(Topic, QObject):
 
     @property
     def _stopped(self) -> Phase:
-        return "cancelled" if self._session.run.phase == "stopping" else "failed"
+        return "cancelled" if self._session.run.progress.phase == "stopping" else "failed"
 
     def _end(self, phase: Phase, done: int = 0, total: int = 0) -> None:
         self._finder = None
-        self._session.run = RunState(phase, done, total, snapshot=self._session.run.snapshot)
+        self._session.run.progress = RunState(
+            phase, done, total, snapshot=self._session.run.progress.snapshot
+        )
 
     def _ended(self) -> None:
-        if self._session.run.running:  # no region was finished
+        if self._session.run.progress.running:  # no region was finished
             self._end(self._stopped)
 
     def _row_selected(self, _: int) -> None:
-        if self._session.picked:  # which is shown instead of heatmaps that form
+        if self._session.review.picked:  # which is shown instead of heatmaps that form
             self._finder = None

@@ -41,15 +41,18 @@ class Fetching(Topic, QObject):
 
     def start(self, name: str) -> None:
         """Download what has a name, unless another download is at work."""
-        if self._session.download is not None:
-            refuse(f"Wait until {self._session.download.name} is here, or cancel its download.")
+        if self._session.status.download is not None:
+            refuse(
+                f"Wait until {self._session.status.download.name} is here, or cancel its download."
+            )
             return
         self.worker.start(partial(_fetched, self.fetch, name))
         self._show(Download(name))
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("download", self._changed)
+        status = self._session.status.events
+        self.after(self._changed, status.download)
 
     def stop(self) -> None:
         """Stop the download: the panel is being closed."""
@@ -63,15 +66,15 @@ class Fetching(Topic, QObject):
             self.worker.cancel()
 
     def _progressed(self, news: Tick) -> None:
-        if self._session.download is not None:
-            self._show(replace(self._session.download, done=news.done, total=news.total))
+        if self._session.status.download is not None:
+            self._show(replace(self._session.status.download, done=news.done, total=news.total))
 
     def _show(self, download: Download | None) -> None:
         if download is not None:
             self._part.show_fetch((download.done, download.total))
-        elif self._session.download is not None:
+        elif self._session.status.download is not None:
             self._part.fill()
-        self._session.download = download
+        self._session.status.download = download
 
     def _done(self, name: str) -> None:
         self._show(None)

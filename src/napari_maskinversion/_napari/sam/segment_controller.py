@@ -129,7 +129,7 @@ class SegmentController(Topic, QObject):
 
     def _add(self, make: Callable[[Any, Any], Any], chosen: LayerCombo, used: QCheckBox) -> None:
         """Add a layer for prompts, and use it."""
-        image = self._session.image
+        image = self._session.run.image
         if image is None:
             self._refuse("Open an image first.")
             return
@@ -161,13 +161,13 @@ class SegmentController(Topic, QObject):
         except MaskInversionError as error:
             self._refuse(str(error))
             return
-        self._pending = (self._session.image, request.plane)
+        self._pending = (self._session.run.image, request.plane)
         self.part.run.setEnabled(False)
         self.part.progress.begin()
         self.runner.start(partial(segment, request, self.store))
 
     def _request(self) -> SegmentRequest:
-        image, part = self._session.image, self.part
+        image, part = self._session.run.image, self.part
         if image is None:
             raise InputError("Open an image first.")
         if part.needs_fetch():
@@ -181,7 +181,7 @@ class SegmentController(Topic, QObject):
         picture = copy_picture(
             image,
             view,
-            channels=self._session.scope.channels,
+            channels=self._session.run.scope.channels,
             others=image_layers(self._viewer),
             background=background_of(self._viewer),
         )
@@ -214,7 +214,7 @@ class SegmentController(Topic, QObject):
             to_shapes=to_shapes,
             checkpoint=part.path,
             everything=part.automatic(),
-            device=self._session.settings.device,
+            device=self._session.run.settings.device,
             cleanup=part.cleanup(),
         )
 

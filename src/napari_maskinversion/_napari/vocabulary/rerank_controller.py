@@ -36,8 +36,9 @@ class RerankController(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("settings vocabulary record live", self._look)
-        self.after("run", self._run_changed)
+        run = self._session.run.events
+        self.after(self._look, run.settings, run.vocabulary, run.record, run.live)
+        self.after(self._run_changed, run.progress)
         self._look()
 
     def stop(self) -> None:
@@ -51,28 +52,30 @@ class RerankController(Topic, QObject):
             self._look()
 
     def _look(self, _: object = None) -> None:
-        session, record = self._session, self._session.record
+        session, record = self._session, self._session.run.record
         if self._other_words():
             self._pause.throttle()
             return
         self._pause.cancel()
         self.worker.drop()
-        if record is None or session.live:
+        if record is None or session.run.live:
             return
         # Also during a run, whose results have the limits of its start.
-        info, words = record.results.info, session.vocabulary
+        info, words = record.results.info, session.run.vocabulary
         then = None if info.vocabulary is None else info.vocabulary.threshold
         threshold = then if words is None else words.threshold
-        if (then, info.settings.unsure) != (threshold, session.settings.unsure):
-            self.worker.start(partial(_judge, record.results, threshold, session.settings.unsure))
+        if (then, info.settings.unsure) != (threshold, session.run.settings.unsure):
+            self.worker.start(
+                partial(_judge, record.results, threshold, session.run.settings.unsure)
+            )
 
     def _other_words(self) -> bool:
         session = self._session
-        idle = not (session.live or session.run.running)
-        return bool(idle and session.results and staleness(session).words)
+        idle = not (session.run.live or session.run.progress.running)
+        return bool(idle and session.run.results and staleness(session).words)
 
     def _rank(self) -> None:
-        session, record = self._session, self._session.record
+        session, record = self._session, self._session.run.record
         if not self._other_words() or record is None:
             return
         settings = record.snapshot.settings
@@ -82,10 +85,11 @@ class RerankController(Topic, QObject):
         except MaskInversionError:
             return
         load = partial(self._store.get, settings.model, settings.device)
-        self.worker.start(partial(_rank, load, record.results, session.vocabulary))
+        if session.run.vocabulary is not None:
+            self.worker.start(partial(_rank, load, record.results, session.run.vocabulary))
 
     def _reread(self, answer: Reread | None) -> None:
-        record: ResultRecord | None = self._session.record
+        record: ResultRecord | None = self._session.run.record
         if answer is not None and record is not None and record.results is answer[0]:
             self._session.show(record.changed(results=answer[1], table=answer[2]))
 

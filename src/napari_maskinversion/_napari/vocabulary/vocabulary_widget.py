@@ -180,12 +180,12 @@ class VocabularyWidget(Topic, QWidget):
 
     def _fit(self, _: object = None) -> None:
         """Show as many lines as there are words, where there is room."""
-        most = _LINES if self._session.results else _MOST_LINES
+        most = _LINES if self._session.run.results else _MOST_LINES
         lines = min(max(self.text.blockCount(), _LINES), most)
         self.text.setFixedHeight(lines * QFontMetrics(self.text.font()).lineSpacing() + 14)
 
     def _tell_limits(self) -> None:
-        self._session.change_settings(self.uncertainty.values())
+        self._session.run.change_settings(self.uncertainty.values())
 
     @property
     def empty(self) -> bool:
@@ -193,8 +193,8 @@ class VocabularyWidget(Topic, QWidget):
         return not self.text.toPlainText().strip()
 
     def _follow_settings(self, *_: object) -> None:
-        self.uncertainty.show_settings(self._session.settings)
-        if self._session.settings.model != self._model:
+        self.uncertainty.show_settings(self._session.run.settings)
+        if self._session.run.settings.model != self._model:
             self._show_summary()
 
     def prefill(self, labels: Sequence[str]) -> None:
@@ -271,16 +271,17 @@ class VocabularyWidget(Topic, QWidget):
 
     def bind(self) -> None:
         """Follow the session; words of the chosen layers are filled in."""
-        self.after("layers", self.prefill_from_layers)
-        self.after("settings", self._follow_settings)
-        self.after("record", self._fit)
-        self.answer("take words", self.take)
+        run = self._session.run.events
+        self.after(self.prefill_from_layers, run.layers)
+        self.after(self._follow_settings, run.settings)
+        self.after(self._fit, run.record)
+        self.after(self.take, self._session.run.take_words)
         self.prefill_from_layers()
         self._follow_settings()
 
     def prefill_from_layers(self, _: Any = None) -> None:
         """Fill in the words that the chosen layers bring."""
-        image, regions = self._session.layers
+        image, regions = self._session.run.layers
         words = vocabulary_of(image)
         # The words of a sample replace typed ones once; those of a regions' file do not.
         if words and self._own and image not in self._brought:
@@ -380,7 +381,7 @@ class VocabularyWidget(Topic, QWidget):
         self._tell()
 
     def _show_summary(self, *_: object) -> None:
-        self._model = self._session.settings.model
+        self._model = self._session.run.settings.model
         notes = [self._typed.summary, unknown_words_note(self._typed.labels, self._model)]
         if self._origin and self.prefilled:
             notes.insert(1, f"These words came with '{self._origin}'; Ctrl+Z brings back yours.")

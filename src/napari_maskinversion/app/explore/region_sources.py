@@ -99,7 +99,7 @@ class RegionTable:
     def find_here(self, session: Session) -> None:
         """Set `here`."""
         file, rows = shown_file(session), []
-        for one in () if session.results is None else session.results.regions:
+        for one in () if session.run.results is None else session.run.results.regions:
             row = self.row_of(file, one.key)
             # A region that was drawn again is another one of the same number.
             same = row >= 0 and self.outline(row) == (one.bbox, one.area)
@@ -108,9 +108,10 @@ class RegionTable:
 
     def selected(self, session: Session) -> IntArray:
         """Return the rows of what is selected in the session, rising."""
-        rows = [int(self.here[row]) for row in session.chosen_rows if row < len(self.here)]
+        rows = [int(self.here[row]) for row in session.review.chosen_rows if row < len(self.here)]
         rows += [
-            self.row_of(one.file, RegionKey(one.region, one.position)) for one in session.marked
+            self.row_of(one.file, RegionKey(one.region, one.position))
+            for one in session.review.marked
         ]
         return np.unique([row for row in rows if row >= 0]).astype(np.intp)
 
@@ -119,8 +120,8 @@ class RegionTable:
         mine = np.flatnonzero(np.isin(self.here, rows)).tolist()
         places = self.places(np.setdiff1d(rows, self.here))
         session.mark(
-            sorted({*(session.chosen_rows if more else ()), *mine}),
-            dict.fromkeys([*(session.marked if more else ()), *places]),
+            sorted({*(session.review.chosen_rows if more else ()), *mine}),
+            dict.fromkeys([*(session.review.marked if more else ()), *places]),
         )
 
     def file(self, image: str) -> File:
@@ -143,7 +144,7 @@ class RegionTable:
 
     def follow(self, session: Session) -> bool:
         """Take decisions and suggestions about the image shown; return whether any is here."""
-        review, results = session.reviewed, session.results
+        review, results = session.reviewed, session.run.results
         regions = () if results is None else results.regions
         rows = [row for row, at in enumerate(self.here.tolist()) if at >= 0]
         best, words, sure = self.frame["suggestion"], dict[int, str](), dict[int, float]()
@@ -200,7 +201,7 @@ def words_of(frame: pd.DataFrame) -> pd.Series[str]:
 def open_region(session: Session, place: RegionPlace) -> None:
     """Select a region on the canvas, on its own image."""
     if place.image:
-        session.ask("open region", place)
+        session.project.open_region.emit(place)
     else:
         session.select_place(place)
 
@@ -210,7 +211,7 @@ def open_region(session: Session, place: RegionPlace) -> None:
 
 def of_image(session: Session) -> Callable[[], RegionTable]:
     """Return what reads the results shown."""
-    record = session.record
+    record = session.run.record
     if record is None:
         raise InputError("This image has no suggestions yet.")
     review, image, finder = session.reviewed, record.snapshot.image, record.finder
@@ -250,7 +251,7 @@ def of_image(session: Session) -> Callable[[], RegionTable]:
 
 def shown_file(session: Session) -> File:
     """Return the file of the image shown, as tables name it."""
-    return place_of_file(session.image) or ("", 0)
+    return place_of_file(session.run.image) or ("", 0)
 
 
 # -- the project -----------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ def shown_file(session: Session) -> File:
 
 def of_project(session: Session) -> Callable[[], RegionTable]:
     """Return what reads the stored results of all images of the project."""
-    project = session.project
+    project = session.project.state
     if project is None or not project.file:
         raise InputError("No project is open; open one on the tab Images.")
     return partial(read_project, Path(project.file))
@@ -344,9 +345,9 @@ def _cut_from_file(project: OpenProject, image: _ImageRows, rows: Sequence[int])
 
 def of_library(session: Session) -> Callable[[], RegionTable]:
     """Return what reads the rows of the library in use."""
-    if session.library is None:
+    if session.explore.library is None:
         raise InputError("No library is open.")
-    return partial(read_library, session.library)
+    return partial(read_library, session.explore.library)
 
 
 def read_library(library: Library) -> RegionTable:

@@ -165,17 +165,17 @@ class Search:
 
 def search_of(viewer: Any, session: Session, words: str, like: Example | None = None) -> Search:
     """Copy what a search needs from the viewer and the session."""
-    if session.image is None:
+    if session.run.image is None:
         raise InputError("Open an image first.")
     view = ViewPoint.of(viewer)
     picture = copy_picture(
-        session.image,
+        session.run.image,
         view,
-        channels=session.scope.channels,
+        channels=session.run.scope.channels,
         others=image_layers(viewer),
         background=background_of(viewer),
     )
-    settings = usable_settings(session.settings)
+    settings = usable_settings(session.run.settings)
     if like is not None and like.info.method != settings.method:
         raise InputError("The example was embedded by another method; run again.")
     return Search(
@@ -183,7 +183,7 @@ def search_of(viewer: Any, session: Session, words: str, like: Example | None = 
         view=view,
         plane=plane_of(picture.grid, view),
         settings=settings,
-        snapshot=session.snapshot(),
+        snapshot=session.run.snapshot(),
         words=words,
         like=like,
     )

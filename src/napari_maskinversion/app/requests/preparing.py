@@ -36,27 +36,27 @@ def make_request(
     keep: bool = False,
 ) -> Request:
     """Copy everything that a run needs from the viewer and the session."""
-    check_layers(*session.layers)
-    words, captions = session.vocabulary, session.captions if captioned else None
-    if captioned and session.captions_problem:
-        raise InputError(session.captions_problem)
-    if words is None and (captions is None or session.words_problem):
-        raise InputError(session.words_problem or NO_WORDS)
-    settings = usable_settings(session.settings, session.settings_problem)
+    check_layers(*session.run.layers)
+    words, captions = session.run.vocabulary, session.run.captions if captioned else None
+    if captioned and session.run.captions_problem:
+        raise InputError(session.run.captions_problem)
+    if words is None and (captions is None or session.run.words_problem):
+        raise InputError(session.run.words_problem or NO_WORDS)
+    settings = usable_settings(session.run.settings, session.run.settings_problem)
     request = _request(viewer, session, settings, picture)
-    before = session.record if keep else None
+    before = session.run.record if keep else None
     return replace(request, vocabulary=words, captions=captions, before=before)
 
 
 def find_request(viewer: Any, session: Session, alpha: float, whole: bool) -> tuple[Request, Any]:
     """Return what finding by words needs: a run without labels, and its image layer."""
-    check_layers(*session.layers)
+    check_layers(*session.run.layers)
     window = {"window": "whole"} if whole else {}
     # Finding by words always inverts, whatever method ranks the labels.
     changes = {"inversion.alpha": alpha, "method": None, **window}
-    settings = usable_settings(session.settings).changed(changes)
+    settings = usable_settings(session.run.settings).changed(changes)
     request = _request(viewer, session, settings)
-    return replace(request, forming=False), session.image
+    return replace(request, forming=False), session.run.image
 
 
 def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
@@ -93,17 +93,17 @@ def _request(
         input=run_input,
         vocabulary=None,
         settings=settings,
-        snapshot=session.snapshot(),
+        snapshot=session.run.snapshot(),
         source=_source_of(session, run_input),
-        units=units_of(session.image, run_input.finder.axes),
-        file=file_of(session.image),
-        forming=session.forming,
+        units=units_of(session.run.image, run_input.finder.axes),
+        file=file_of(session.run.image),
+        forming=session.run.forming,
     )
 
 
 def _source_of(session: Session, run_input: RunInput) -> dict[str, Any]:
     """Return what a run is made from; layers may be renamed while it goes on."""
-    image, regions = session.layers
+    image, regions = session.run.layers
     shown = run_input.picture.shown
     return {
         **regions.metadata.get(COCO, CocoFacts()).values,
@@ -117,9 +117,9 @@ def _source_of(session: Session, run_input: RunInput) -> dict[str, Any]:
 
 def estimate_of(viewer: Any, session: Session, store: ModelStore) -> Work | None:
     """Return the work that estimates a run; None without an image or regions."""
-    if None in session.layers:
+    if None in session.run.layers:
         return None
-    return estimation(prepare(viewer, session, snapshot=False), session.settings, store)
+    return estimation(prepare(viewer, session, snapshot=False), session.run.settings, store)
 
 
 def prepare(
@@ -131,9 +131,9 @@ def prepare(
     record: ResultRecord | None = None,
 ) -> RunInput:
     """Copy what a run needs of the chosen layers; with a record, what its run would need now."""
-    image, regions = session.layers
+    image, regions = session.run.layers
     check_layers(image, regions)
-    view, scope, only = ViewPoint.of(viewer), session.scope, None
+    view, scope, only = ViewPoint.of(viewer), session.run.scope, None
     if record is not None:
         view, scope, only = record.finder.view, record.snapshot.scope, record.only
     only, shown_only = only or chosen_ids(scope, regions), scope.planes == "shown"

@@ -23,7 +23,7 @@ from ...learning.evidence import doubt_text
 from ...learning.features import UNKNOWN, HasMeasures, measured
 from ...results.results import Results
 from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, places
-from ..session import RegionPlace
+from .region_place import RegionPlace
 from .suggestions import Suggestions, text_best
 
 if TYPE_CHECKING:

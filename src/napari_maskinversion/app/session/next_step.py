@@ -28,49 +28,57 @@ class NextStep(Enum):
 
 def next_step(session: Session) -> NextStep:
     """Return what the one button does."""
-    if session.run.running:
+    if session.run.progress.running:
         return NextStep.WAIT
-    if session.image is None:
+    if session.run.image is None:
         return NextStep.OPEN_SAMPLE
-    here = session.results and not session.elsewhere  # results of the plane shown
-    if session.regions is None or (session.region_count == 0 and not here):
+    here = session.run.results and not session.run.elsewhere  # results of the plane shown
+    if session.run.regions is None or (session.run.region_count == 0 and not here):
         return NextStep.DRAW_REGIONS
-    if session.vocabulary is None:
+    if session.run.vocabulary is None:
         return NextStep.CHOOSE_WORDS
     if not here:
         return NextStep.SUGGEST
-    if staleness(session) and not session.live:
+    if staleness(session) and not session.run.live:
         return NextStep.UPDATE
-    if session.missing and not session.live:
+    if session.run.missing and not session.run.live:
         return NextStep.CONTINUE
     if session.undecided:
-        deciding = session.tab == "review" and session.reviewing and session.reviewed is not None
+        deciding = (
+            session.status.tab == "review"
+            and session.review.reviewing
+            and session.reviewed is not None
+        )
         return NextStep.DECIDE if deciding else NextStep.REVIEW
-    if session.project is None or not session.project.current:
+    if session.project.state is None or not session.project.state.current:
         return NextStep.EXPORT
-    return NextStep.NEXT_IMAGE if session.project.next_open else NextStep.EXPORT_ALL
+    return NextStep.NEXT_IMAGE if session.project.state.next_open else NextStep.EXPORT_ALL
 
 
 def staleness(session: Session) -> Staleness:
     """Return what has changed since the results shown were made; in live mode nothing, for long."""
-    record = session.record
+    record = session.run.record
     if record is None:
         return Staleness()
-    then, scope, words = record.results.info.vocabulary, record.snapshot.scope, session.vocabulary
+    then, scope, words = (
+        record.results.info.vocabulary,
+        record.snapshot.scope,
+        session.run.vocabulary,
+    )
     return Staleness(
         words=words is not None and words_of(then) != words_of(words),
-        settings=not session.settings.same_embeddings(record.snapshot.settings),
-        image=session.image_changed
-        or not (record.reopened or session.scope.channels == scope.channels),
-        scope=session.scope.chosen != scope.chosen or session.others_picked,
-        regions=len(session.changed_regions),
+        settings=not session.run.settings.same_embeddings(record.snapshot.settings),
+        image=session.run.image_changed
+        or not (record.reopened or session.run.scope.channels == scope.channels),
+        scope=session.run.scope.chosen != scope.chosen or session.run.others_picked,
+        regions=len(session.run.changed_regions),
     )
 
 
 def changed_rows(session: Session) -> frozenset[int]:
     """Return the rows of regions that were changed or removed since, or are computed; maybe all."""
-    every, keys = session.image_changed, session.changed_regions | session.computing
-    regions = enumerate(() if session.results is None else session.results.regions)
+    every, keys = session.run.image_changed, session.run.changed_regions | session.run.computing
+    regions = enumerate(() if session.run.results is None else session.run.results.regions)
     return frozenset(row for row, one in regions if every or one.key in keys)
 
 
@@ -79,15 +87,15 @@ def outdated(session: Session, rows: Collection[int] | None = None) -> str:
 
     They can while only the image's contrast or colours have changed.
     """
-    regions = () if session.results is None else session.results.regions
+    regions = () if session.run.results is None else session.run.results.regions
     about = regions if rows is None else [regions[row] for row in rows]
-    changed = [one.key in session.changed_regions for one in about]
+    changed = [one.key in session.run.changed_regions for one in about]
     since = "since these suggestions were made. Press Update, or undo the change."
-    if about and session.pixels_changed:
+    if about and session.run.pixels_changed:
         return f"The image has changed {since}"
     if any(changed):
         what = "regions have" if sum(changed) > 1 else "region has"
         return f"{sum(changed):,} {what} changed {since}"
-    if about and session.comparing:
+    if about and session.run.comparing:
         return "Looking whether image and regions have changed; try again in a moment."
     return ""

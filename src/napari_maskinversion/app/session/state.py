@@ -1,38 +1,15 @@
-"""The fields of the session, and their values."""
+"""Values of the session's fields."""
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-from psygnal import EventedModel
-from pydantic import ConfigDict, PrivateAttr
-
-from ...base.identity import Position
 from ...base.wording import counted
-from ...results.settings import RunSettings
-from .records import NOTHING, Scope
+from .records import Snapshot
 
 Severity = Literal["info", "warning", "error"]
 Phase = Literal["idle", "running", "stopping", "done", "cancelled", "failed"]
-Ask = Literal[
-    "open regions",
-    "open results",
-    "open images",
-    "take words",
-    "take settings",
-    "cancel run",
-    "review",
-    "accept word",
-    "take back",
-    "decide",
-    "decided",
-    "gallery",
-    "show decisions",
-    "write features",
-    "open region",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,39 +22,6 @@ class Notice:
     source: str = ""  # The part of the panel that takes it back; see `Session.settle`
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """What one part of the panel asks of another; see `Session.ask`. Compared by identity."""
-
-    what: Ask
-    # "open regions", "open results": a path. "open images": paths of a project, a folder or images.
-    # "take words": a `LabelFile`. "take settings": `RunSettings`. "accept word": a word and the
-    # least confidence. "decide": a `Verdict`, by image ("" for the one shown). "decided": the
-    # `Verdict` or `Decided` that was asked for, what came of it, and files by name of the images.
-    # "take back": a `Decided`.
-    # "open region": a `RegionPlace`. "gallery": keys of the results and `RegionPlace`s, or None.
-    # None otherwise.
-    value: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class RegionPlace:
-    """Where a region is, on this or another image."""
-
-    image: str  # "" for the one shown; else its name in the project, or its path
-    region: int
-    position: Position = ()
-    path: str = field(default="", compare=False)  # Of its file, as libraries have it; "" if unknown
-    series: int = 0  # Of a file with several images
-    # None: whichever region has the number
-    box: tuple[int, int, int, int] | None = field(default=None, compare=False)
-
-    @property
-    def file(self) -> tuple[str, int]:
-        """The path of its file, and which image of the file it is on."""
-        return self.path or self.image, self.series
-
-
 @dataclass(frozen=True, slots=True)
 class RunState:
     """Progress of a run, or how the last one ended."""
@@ -87,7 +31,7 @@ class RunState:
     total: int = 0
     text: str = ""  # What the run does now
     fraction: float = 0.0  # 0..1
-    snapshot: Any = None  # What the run works on, or worked on
+    snapshot: Snapshot | None = None  # What the run works on, or worked on
     note: str = ""  # What was changed because memory ran out
 
     @property
@@ -157,78 +101,3 @@ class ProjectState:
     def progress(self) -> str:
         """How many are done: "4 of 10"."""
         return f"{len(self.done):,} of {len(self.names):,}"
-
-
-class State(EventedModel):
-    """What the user sees and has chosen; `Session` is what can be done with it."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    image_ref: Any = NOTHING
-    regions_ref: Any = NOTHING
-    region_count: int | None = None  # Regions of the next run; None where they are not counted
-    plane: Any = None  # Position of the image's plane in view; None without an image
-    # Count changes of the regions or of the plane shown, and of the selection in the layer
-    edits: int = 0
-    picks: int = 0
-    settings: RunSettings = RunSettings()  # Model, method, windows, limits
-    settings_problem: str = ""  # Why what was chosen last cannot be used
-    scope: Scope = Scope()
-    outlined: bool = False  # Show the window of the selected region, and heatmaps while they form
-    forming: bool = False
-    features: bool = False  # Keep suggestions and decisions in the features of the regions' layer
-    # The words; None without any, or while `words_problem` says why they cannot be used
-    vocabulary: Any = None
-    words_problem: str = ""
-    # The caption bank of the next run; ``captions_problem`` says why it cannot be used
-    captions: Any = None
-    captions_problem: str = ""
-    run: RunState = RunState()
-    record: Any = None  # The results shown: always those of the chosen layers
-    row: int = -1  # The selected region, as a row of the results; -1 for none
-    rows: tuple[int, ...] = ()  # All rows that are selected, in order; who sets them, selects them
-    # Regions of other images that are selected together with `rows`, on the map or in the gallery
-    marked: tuple[RegionPlace, ...] = ()
-    mapped: Any = None  # Results on the map of embeddings, and their places (N, 2) on it
-    picked: bool = False  # Whether the user selected it; otherwise the view stays where it is
-    place: int = -1  # The row at which the next review goes on; -1 for the first one in order
-    review: Any = None  # The review that is open, and what one can be opened of; set by the review
-    reviewable: Any = None
-    reviewing: bool = False  # Whether keys decide everywhere in the window; set by the review
-    # Whether a review is being opened, or will be if there are decisions: none can be made about
-    # the image yet, and its decisions may be locked; set by the review
-    review_opening: bool = False
-    # Regions of the results that have a decision, and a count of changes of decisions and of
-    # suggestions learned from them; set by the review
-    decided: int = 0
-    decisions: int = 0
-    # Regions that were changed, added or removed since the results were made
-    changed_regions: frozenset[Any] = frozenset()
-    computing: frozenset[Any] = frozenset()  # Regions that live mode computes
-    # Whether the image, as it is displayed, has changed since then; and whether its pixels have
-    image_changed: bool = False
-    pixels_changed: bool = False
-    comparing: bool = False  # Whether something was edited, and is still to be compared
-    # Whether other regions are selected than those that a limited run had
-    others_picked: bool = False
-    tab: str = ""  # The tab in view
-    live: bool = False  # Whether results follow every change
-    georeferenced: bool = False  # Whether the file of the image has map coordinates
-    doubt: Any = None  # When a model was found not to know the image; see `image_unknown`
-    looked_at: Any = None  # The last image that was looked at, and a line; see `image_note`
-    download: Download | None = None  # The download of a model that goes on
-    project: ProjectState | None = None  # The images that are worked through, one after the other
-    library: Any = None  # The open `Library` of regions of many images; None without one
-    library_changes: int = 0  # Counts what this panel added to it
-    computed: int = 0  # Counts images of the project that got other results
-    many: ManyImages | None = None  # The work on several images of the project that goes on
-    notice: Notice | None = None  # What the status line says
-    asked: Asked | None = None  # What a part of the panel asks of another at this moment
-
-    _thread: int = PrivateAttr(default_factory=threading.get_ident)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Qt would crash later, and far from the cause.
-        if not name.startswith("_") and threading.get_ident() != self._thread:
-            raise RuntimeError(f"Session.{name} was set outside the GUI thread.")
-        super().__setattr__(name, value)

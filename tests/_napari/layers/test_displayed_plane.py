@@ -255,7 +255,7 @@ def test_pixels_of_each_channel_that_is_displayed_count_and_hiding_one_does_not(
     red, green, blue = (viewer.add_image(pixels[..., at], blending="additive") for at in range(3))
     cells = viewer.add_labels(label_image(2, 40, 40).astype(np.int32))
     session.choose(image=red, regions=cells)
-    session.scope = Scope(channels="displayed")
+    session.run.scope = Scope(channels="displayed")
     before = ImageFingerprint.of(prepare(viewer, session))
     blue.visible = False
     assert ImageFingerprint.of(prepare(viewer, session)).has_pixels_of(before)
