@@ -38,13 +38,13 @@ def test_after_the_last_decision_the_button_goes_to_the_next_image_and_at_last_t
 ):
     now = session.session
     assert next_step(now) is NextStep.REVIEW
-    now.decided = 3
+    now.review.decided_count = 3
     assert next_step(now) is NextStep.NEXT_IMAGE
     assert step_of(now).title == "Next image"
-    now.project = replace(now.project, done=frozenset(NAMES))
+    now.project.state = replace(now.project.state, done=frozenset(NAMES))
     assert next_step(now) is NextStep.EXPORT_ALL
     assert "3 of 3" in step_of(now).hint
-    now.project = None
+    now.project.state = None
     assert next_step(now) is NextStep.EXPORT
 
 

@@ -30,8 +30,8 @@ def no_worker_left(qtbot):
 
 def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: 10 * len(slow.reached))  # ten seconds a step
-    for module in ("workers.driver", "run_requests.run_task"):
-        monkeypatch.setattr(f"napari_maskinversion._napari.{module}.time", clock)
+    for module in ("work.driver", "requests.run_task"):
+        monkeypatch.setattr(f"napari_maskinversion.app.{module}.time", clock)
     widget.start()
     assert not widget.foot.button.isEnabled()
     assert widget.foot.cancel.isEnabled()
