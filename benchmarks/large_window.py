@@ -23,6 +23,8 @@ import numpy as np
 import tifffile
 from images_tab import Hands
 
+from napari_maskinversion.app.session import Action
+
 REGIONS = 32
 
 
@@ -137,7 +139,7 @@ def work_through(folder: Path) -> dict[str, Any]:
         hands, panel.start, lambda: bool(session.run.results) and not session.run.progress.running
     )
     report["open_review"] = pulse.measure(
-        hands, lambda: panel.do("review"), lambda: panel.review.state is not None
+        hands, lambda: panel.do(Action.REVIEW), lambda: panel.review.state is not None
     )
     keys = []
     for number in range(1, 9):

@@ -27,6 +27,8 @@ import panel_record
 import skimage
 import tifffile
 
+from napari_maskinversion.app.session import Action
+
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("NAPARI_MASKINVERSION_DATA", ""))
 WINDOW, PANEL, TABS = (1280, 800), 400, 340
@@ -326,7 +328,7 @@ def photographs(window: Window, _: Path) -> None:
     window.viewer.open_sample("napari-maskinversion", "coffee")
     window.rest()
     panel.vocabulary.text.setPlainText("cup of coffee\nspoon\nwooden table")
-    panel.do("draw")
+    panel.do(Action.DRAW)
     (layer,) = (one for one in window.viewer.layers if one.name.endswith("regions"))
     layer.data_setitem(skimage.draw.ellipse(120, 290, 105, 125), 1)  # the cup
     layer.data_setitem(skimage.draw.ellipse(287, 368, 42, 42), 2)  # the spoon
@@ -441,7 +443,7 @@ def images(window: Window, folder: Path) -> None:
     window.wait(lambda: panel.session.status.many is None and panel.session.run.results is not None)
     window.review()
     window.decide(len(window.truth))
-    panel.do("next image")
+    panel.do(Action.NEXT_IMAGE)
     window.wait(lambda: panel.session.project.state.current == "smear-2.png")
     window.wait(lambda: panel.session.reviewed is not None)
     window.decide(6)

@@ -82,6 +82,7 @@ class Decisions(Mapping[RegionKey, Decision]):
         self._states: dict[RegionKey, Decision] = {}
         self._done: list[Step] = []
         self._undone: list[Step] = []
+        self._ever_decided: set[RegionKey] = set()
 
     def __getitem__(self, region: RegionKey) -> Decision:
         """Return a region's decision."""
@@ -101,6 +102,10 @@ class Decisions(Mapping[RegionKey, Decision]):
     def accepted(self) -> dict[RegionKey, str]:
         """Labels of the accepted regions, in the order of their first decisions."""
         return {key: d.label for key, d in self._states.items() if d.status == "accepted"}
+
+    def was_decided(self, region: RegionKey) -> bool:
+        """Return whether a region has, or ever had, a decision: an undone one counts."""
+        return region in self._ever_decided
 
     @property
     def undoable(self) -> int:
@@ -164,6 +169,7 @@ class Decisions(Mapping[RegionKey, Decision]):
 
     def _apply(self, step: Step) -> Step:
         for change in step:
+            self._ever_decided.add(change.region)
             if change.after is None:
                 self._states.pop(change.region, None)
             else:

@@ -128,10 +128,14 @@ class Review:
         return self._header() + lines_of(self._last_states())
 
     def take(self, data: bytes, name: str) -> int:
-        """Import decisions about regions that are undecided here, in one step."""
+        """Import decisions about regions that nobody has ever decided about here, in one step.
+
+        A decision that was made here and undone stays undone.
+        """
         regions = list(self._regions.values())
         saved = restore(read_saved(data, name), self.image, regions).decisions
-        new = [decision for key, decision in saved.items() if key not in self.decisions]
+        decisions = self.decisions
+        new = [decision for key, decision in saved.items() if not decisions.was_decided(key)]
         if new:
             self.decide(*new)
         return len(new)

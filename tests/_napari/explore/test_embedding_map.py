@@ -9,7 +9,7 @@ from qtpy.QtGui import QMouseEvent
 from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion._napari.explore.map_view import MapView
-from napari_maskinversion.app.session import RegionPlace
+from napari_maskinversion.app.session import Action, RegionPlace
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results
@@ -146,7 +146,7 @@ def test_points_follow_decisions_columns_and_results_and_the_map_closes(
     assert offered[:2] == ["word", "decision"]
     assert {"suggestion", "probability"} & set(offered)
     # Decisions about all selected ones, which the colours follow.
-    panel.do("review")
+    panel.do(Action.REVIEW)
     qtbot.waitUntil(lambda: panel.review.state is not None)
     view.color.setCurrentText("decision")
     assert "undecided 50" in view.legend.text()

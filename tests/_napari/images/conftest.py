@@ -9,6 +9,7 @@ import pytest
 import skimage.io
 
 from napari_maskinversion.app.project.images_work import suggest_work
+from napari_maskinversion.app.session import Action
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.batch.decided import (
     archive_file,
@@ -172,7 +173,7 @@ def redo_elsewhere(project, name):
 
 def review(qtbot, panel):
     """Switch the review on."""
-    panel.do("review")
+    panel.do(Action.REVIEW)
     qtbot.waitUntil(lambda: panel.review.state is not None)
     qtbot.waitUntil(lambda: not panel.session.review.opening)
     return panel.review.state

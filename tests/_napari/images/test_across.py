@@ -13,7 +13,7 @@ from napari_maskinversion._napari.images import across
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
 from napari_maskinversion.app.project.images_work import About, suggest_work
-from napari_maskinversion.app.session import ManyImages, staleness
+from napari_maskinversion.app.session import Action, ManyImages, staleness
 from napari_maskinversion.app.work.driver import show
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.batch.decided import (
@@ -163,7 +163,7 @@ def test_accepting_in_all_images_leaves_an_image_outside_the_project_alone(qtbot
     panel.session.choose(image=foreign, regions=mine)
     panel.start()
     qtbot.waitUntil(lambda: not panel.session.run.progress.running)
-    panel.do("review")
+    panel.do(Action.REVIEW)
     qtbot.waitUntil(lambda: panel.session.reviewed is not None)
     accept_all(qtbot, panel, word)
     assert panel.session.review.decided_count == 0
@@ -192,7 +192,7 @@ def slow_review(monkeypatch):
 @pytest.fixture
 def accepting(qtbot, panel, computed, slow_review):
     """Images with suggestions, and *Accept* clicked while the review of the first one opens."""
-    panel.do("review")
+    panel.do(Action.REVIEW)
     qtbot.waitUntil(slow_review.held.is_set)
     accept(panel, first_word(panel))
     assert "Opening the review" in panel.foot.status.text()

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 from qtpy.QtCore import Qt
 
+from napari_maskinversion.app.session import Action
 from napari_maskinversion.batch.decided import archive_file, summarize
 from napari_maskinversion.batch.opened import OpenProject, is_drawn, read_place
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
@@ -92,7 +93,7 @@ def test_a_review_goes_on_from_image_to_image_by_one_key(qtbot, window, panel, p
     bring(qtbot, panel)
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
-    panel.do("review")
+    panel.do(Action.REVIEW)
     for name in (FIRST, SECOND):
         qtbot.waitUntil(lambda: panel.review.state is not None)
         assert panel.session.project.state.current == name

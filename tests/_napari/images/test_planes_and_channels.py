@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from napari_maskinversion.app.session import staleness
+from napari_maskinversion.app.session import Action, staleness
 from napari_maskinversion.batch.decided import archive_file, summarize
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
@@ -58,7 +58,7 @@ def project(tmp_path, kind):
 def test_decisions_are_counted_and_come_back(qtbot, panel, project, kind):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
-    panel.do("review")
+    panel.do(Action.REVIEW)
     qtbot.waitUntil(lambda: panel.review.state is not None)
     total = len(panel.session.run.results)
     positions = {region.position for region in panel.session.run.results.regions}

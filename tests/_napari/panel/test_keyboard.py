@@ -6,6 +6,7 @@ from qtpy.QtWidgets import QApplication, QRadioButton, QWidget
 
 from napari_maskinversion._napari.panel.topics import TABS
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion.app.session import Action
 
 from ..review.reviewing import switch_on
 from .test_frame import controls, names
@@ -47,8 +48,8 @@ def test_words_are_typed_after_the_one_button_and_its_key_goes_on(window, qtbot,
 def test_the_lists_of_words_are_one_press_away(window, qtbot, widget):
     bring(qtbot, widget)
     widget.vocabulary.text.clear()
-    assert widget.foot.beside["presets"].isVisible()
-    widget.foot.beside["presets"].click()
+    assert widget.foot.beside[Action.CHOOSE_PRESET].isVisible()
+    widget.foot.beside[Action.CHOOSE_PRESET].click()
     assert QApplication.activePopupWidget() is widget.vocabulary.presets.menu()
     press("Escape")
     assert QApplication.focusWidget() is widget.vocabulary.text

@@ -12,6 +12,7 @@ from qtpy.QtCore import Qt
 
 import napari_maskinversion
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion.app.session import Action
 from napari_maskinversion.images.sample_scenes import load_scene, sample_folder, scene_names
 
 PACKAGE = Path(napari_maskinversion.__file__).parent
@@ -163,9 +164,12 @@ def test_drawings_and_a_real_image_are_one_click_away(make_napari_viewer, plugin
     viewer = make_napari_viewer()
     _dock, holder = viewer.window.add_plugin_dock_widget(NAME)
     foot = holder.panel().foot
-    for button, key in ((foot.button, "everyday-1"), (foot.beside["smear"], "bccd-smear")):
+    for button, key in (
+        (foot.button, "everyday-1"),
+        (foot.beside[Action.OPEN_SMEAR], "bccd-smear"),
+    ):
         qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
         scene = load_scene(key)
         assert [layer.name for layer in viewer.layers] == [scene.title, f"{scene.title}: regions"]
-        assert not foot.beside["smear"].isVisible()
+        assert not foot.beside[Action.OPEN_SMEAR].isVisible()
         viewer.layers.clear()

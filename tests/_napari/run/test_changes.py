@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_maskinversion.app.session import NextStep, next_step, outdated, staleness
+from napari_maskinversion.app.session import Action, NextStep, next_step, outdated, staleness
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 
@@ -162,7 +162,7 @@ def test_a_run_that_broke_off_is_continued_with_what_is_missing(
     assert inverted == [1]
     before = panel.session.run.results
     assert panel.foot.button.text() == "Continue with 1 region"
-    assert not panel.foot.beside["review"].isHidden()
+    assert not panel.foot.beside[Action.REVIEW].isHidden()
     qtbot.mouseClick(panel.foot.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: panel.session.run.progress.phase == "done")
     assert inverted == [1, 2]
@@ -190,6 +190,6 @@ def test_update_inverts_the_changed_region_and_leaves_the_others_as_they_are(
     assert after.regions[0].area > before.regions[0].area
     assert not staleness(panel.session)
     inverted.clear()
-    qtbot.mouseClick(panel.foot.beside["run"], Qt.MouseButton.LeftButton)  # Again
+    qtbot.mouseClick(panel.foot.beside[Action.RUN], Qt.MouseButton.LeftButton)  # Again
     qtbot.waitUntil(lambda: not panel.runner.busy)
     assert inverted == [1, 2]

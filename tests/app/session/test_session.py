@@ -6,6 +6,7 @@ import weakref
 import pytest
 
 from napari_maskinversion.app.session import (
+    Action,
     NextStep,
     ResultRecord,
     RunState,
@@ -309,7 +310,7 @@ def test_a_second_image_is_named_with_a_button_that_chooses_it(session, ready):
     second = ready.add(image=True)
     assert session.run.image is first
     assert session.status.notice.text == "Image 'layer' was added; 'layer' stays chosen."
-    assert session.status.notice.action == "switch"
+    assert session.status.notice.action is Action.SWITCH_LAYER
     session.choose(image=session.choice.added())
     assert session.run.image is second
     assert session.status.notice is None

@@ -12,7 +12,7 @@ from typing import Any
 from qtpy.QtCore import QObject
 
 from ...app.project.images_work import About, Suggested, decide_work, export_work, suggest_work
-from ...app.session import ManyImages, Session, staleness
+from ...app.session import Action, ManyImages, Session, staleness
 from ...app.work.driver import show
 from ...app.work.model_store import ModelStore
 from ...base.wording import counted
@@ -87,7 +87,7 @@ class AcrossImages(QObject):
         """Compute all images that have no suggestions yet."""
         project = self._project
         if self._session.run.vocabulary is None and project.project.labels is None:
-            refuse("Choose words first; they are used for all images.", "words")
+            refuse("Choose words first; they are used for all images.", Action.CHOOSE_WORDS)
             return
         self._images.keeper.use_words()
         self._images.ahead.forget()  # it would compute one of them, too

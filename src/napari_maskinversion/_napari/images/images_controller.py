@@ -13,7 +13,7 @@ from qtpy.QtCore import QObject
 from ...app.project.images_work import open_work
 from ...app.project.project_disk import Edits, ProjectDisk, Written, defaults
 from ...app.project.project_files import OpenedPlace, new_project, open_place
-from ...app.session import ProjectState, RegionPlace, Session, Topic
+from ...app.session import Action, ProjectState, RegionPlace, Session, Topic
 from ...app.work.model_store import ModelStore
 from ...batch.decided import Summary, file_in, words_of
 from ...batch.opened import OpenProject, Place, added_images, read_place
@@ -275,7 +275,7 @@ class ImagesController(Topic, QObject):
         place, self._opened = self._opened, None
         if place is not None and place.note:
             note = f"{place.note} {problem}".strip()
-            self._session.say(note, action="add images" if self._new else "")
+            self._session.say(note, action=Action.ADD_IMAGES if self._new else None)
         self._go_on(opened)
         self.keeper.save_soon("place")
         self.ahead.prepare()

@@ -14,7 +14,7 @@ from superqt.utils import QSignalThrottler
 
 from ...app.layer_input.layer_facts import EDITS, MOVES, is_regions
 from ...app.project.project_disk import ProjectDisk, Written
-from ...app.session import SWITCH, ResultRecord, RunState, Session, Topic
+from ...app.session import Action, ResultRecord, RunState, Session, Topic
 from ...base.errors import MaskInversionError
 from ...batch.opened import Place
 from ..widgets.layer_list import LayerEvents, layer_of
@@ -204,7 +204,7 @@ class Keeper(Topic, QObject):
         self._session.say(  # in place of what the session has said of it
             f"'{layer.name}' does not belong to {shown.name} yet; choose it under Regions to "
             "keep what you draw there with the image.",
-            action=SWITCH if self._session.choice.added() is layer else "",
+            action=Action.SWITCH_LAYER if self._session.choice.added() is layer else None,
         )
 
     def _layer_leaving(self, event: Any) -> None:
@@ -229,7 +229,7 @@ class Keeper(Topic, QObject):
 
     # -- how writing ends ---------------------------------------------------------------------
 
-    def _refuse(self, text: str, action: str = "") -> None:
+    def _refuse(self, text: str, action: Action | None = None) -> None:
         self._then = None
         self.refused.emit()
         refuse(text, action)
@@ -252,7 +252,7 @@ class Keeper(Topic, QObject):
         if written.problem:
             why = written.problem.rstrip(".")
             text = f"{why}. What you drew is not saved: solve this, then save it again."
-            self._refuse(text, "save regions")
+            self._refuse(text, Action.SAVE_REGIONS)
             return
         self._kept = max(self._kept, written.stamp)
         if written.layers > 1 and self.shown is not None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFrame, QPushButton
 
-from ...app.session import NextStep, Session, Staleness, Topic, next_step, staleness
+from ...app.session import Action, NextStep, Session, Staleness, Topic, next_step, staleness
 from ...base import progress_words as words
 from ...base.wording import counted
 from ..widgets.keys import PANEL, named, shortcut
@@ -17,42 +17,18 @@ from ..widgets.progress import ProgressBar
 from ..widgets.sections import MARGINS, Note, button, line, stack
 
 _WHOLE: Final = 1000  # of the progress bar
-ACTIONS: Final = {
-    "sample": "Open a sample",
-    "smear": "Blood smear",
-    "draw": "Draw regions",
-    "file": "From file...",
-    "segment": "Segment...",
-    "words": "Choose words",
-    "presets": "Presets...",
-    "run": "Suggest words",
-    "update": "Compute what has changed and keep everything else",
-    "continue": "Compute the missing regions and keep everything else",
-    "review": "Review",
-    "accept": "Accept the best suggestion, and go to the next region",
-    "undecided": "Go to the next undecided region",
-    "export": "Export...",
-    "next image": "Go to the next image that is not done",
-    "export all": "Export all images...",
-    "add images": "Add them",
-    "save regions": "Save again",
-    "settings": "Settings...",
-    "switch": "Work on it",
-    "model": "Change the model...",
-}
-"""What the buttons of the foot do, and their titles."""
 _LONGEST: Final = 24  # characters of a word on the button
 _CANCEL: Final = "Stop at the next step; finished regions are kept"
 _CANCEL_MANY: Final = "Stop; finished images are kept, and the same button continues"
 _CANCEL_DOWNLOAD: Final = "Stop; the download resumes here next time"
 _TIPS: Final = {
-    "sample": "Drawings that the demo model knows",
-    "smear": "A microscope image with three kinds of cells that the demo model knows",
-    "file": "Read regions from a file: a label image, or a file from another program",
-    "segment": "Turn boxes and points into regions with Segment Anything",
-    "presets": "Take a built-in list of words and its prompts",
-    "review": "Review the suggestions that you have",
-    "run": f"Compute all suggestions again ({named(PANEL)['again'].shown})",
+    Action.OPEN_SAMPLE: "Drawings that the demo model knows",
+    Action.OPEN_SMEAR: "A microscope image with three kinds of cells that the demo model knows",
+    Action.OPEN_REGIONS: "Read regions from a file: a label image, or a file from another program",
+    Action.SEGMENT: "Turn boxes and points into regions with Segment Anything",
+    Action.CHOOSE_PRESET: "Take a built-in list of words and its prompts",
+    Action.REVIEW: "Review the suggestions that you have",
+    Action.RUN: f"Compute all suggestions again ({named(PANEL)['again'].shown})",
 }
 
 
@@ -60,10 +36,10 @@ _TIPS: Final = {
 class Step:
     """What the foot shows for a state of the session."""
 
-    title: str  # Of the one button; an action is a key of `ACTIONS`
-    action: str
+    title: str  # Of the one button
+    action: Action | None  # None while it has to wait
     hint: str  # For the status line, where there is no estimate and no message
-    beside: tuple[str, ...] = ()  # Actions of smaller buttons
+    beside: tuple[Action, ...] = ()  # Of smaller buttons
 
 
 def step_of(session: Session) -> Step:
@@ -76,46 +52,49 @@ def step_of(session: Session) -> Step:
     steps = {
         NextStep.OPEN_SAMPLE: Step(
             "Open a sample",
-            "sample",
+            Action.OPEN_SAMPLE,
             "Open your own image, or start with a sample: drawings or a real blood smear.",
-            ("smear",),
+            (Action.OPEN_SMEAR,),
         ),
         NextStep.DRAW_REGIONS: Step(
             "Draw regions",
-            "draw",
+            Action.DRAW,
             "Draw regions on the image, or take them from a file or from Segment Anything.",
-            ("file", "segment"),
+            (Action.OPEN_REGIONS, Action.SEGMENT),
         ),
         NextStep.CHOOSE_WORDS: Step(
             "Choose words",
-            "words",
+            Action.CHOOSE_WORDS,
             session.run.words_problem or "Type the words to choose from, one per line.",
-            ("presets",),
+            (Action.CHOOSE_PRESET,),
         ),
-        NextStep.SUGGEST: Step(f"Suggest words for {regions}", "run", elsewhere),
-        NextStep.WAIT: Step("Suggesting words ...", "", ""),
-        NextStep.UPDATE: Step(_update(stale, missing), "update", _sentence(stale.text)),
+        NextStep.SUGGEST: Step(f"Suggest words for {regions}", Action.RUN, elsewhere),
+        NextStep.WAIT: Step("Suggesting words ...", None, ""),
+        NextStep.UPDATE: Step(_update(stale, missing), Action.UPDATE, _sentence(stale.text)),
         NextStep.CONTINUE: Step(
             f"Continue with {counted(missing, 'region')}",
-            "continue",
+            Action.CONTINUE,
             f"{len(session.run.results or ()):,} of {counted(session.run.total, 'region')} done.",
-            ("review", "run"),
+            (Action.REVIEW, Action.RUN),
         ),
         NextStep.REVIEW: Step(
             f"Review {counted(session.undecided, 'suggestion')}",
-            "review",
+            Action.REVIEW,
             "Check each with one key, or export them as they are on the tab Label.",
-            ("run",),
+            (Action.RUN,),
         ),
         NextStep.EXPORT: Step(
             "Export...",
-            "export",
+            Action.EXPORT,
             "All regions are decided. Export them, or choose the next image.",
-            ("run",),
+            (Action.RUN,),
         ),
-        NextStep.NEXT_IMAGE: Step("Next image", "next image", done, ("run",)),
+        NextStep.NEXT_IMAGE: Step("Next image", Action.NEXT_IMAGE, done, (Action.RUN,)),
         NextStep.EXPORT_ALL: Step(
-            "Export all images...", "export all", f"All regions are decided. {done}", ("run",)
+            "Export all images...",
+            Action.EXPORT_ALL,
+            f"All regions are decided. {done}",
+            (Action.RUN,),
         ),
     }
     return _decide(session) if following is NextStep.DECIDE else steps[following]
@@ -126,22 +105,23 @@ def _decide(session: Session) -> Step:
     review, rows = session.reviewed, session.review.rows
     hint = "A accepts, 1 to 9 choose, R rejects, S skips: anywhere in the window."
     if review is None or not review.acceptable:
-        return Step("Next undecided region", "undecided", hint, ("run",))
+        return Step("Next undecided region", Action.NEXT_UNDECIDED, hint, (Action.RUN,))
     several = len(rows) > 1 and review.row in rows
     what = f"{len(rows):,} regions" if several else f"'{_shortened(review.acceptable)}'"
-    return Step(f"Accept {what}", "accept", hint, ("run",))
+    return Step(f"Accept {what}", Action.ACCEPT, hint, (Action.RUN,))
 
 
 class Foot(Topic, QFrame):
     """Status line, progress and buttons. It never scrolls."""
 
-    asked = Signal(str)  # A key of `ACTIONS`, by a button
+    asked = Signal(object)  # An `Action`, by a button
     stopped = Signal()  # Cancel was pressed
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self._action, self._notice_action = "", ""
+        self._action: Action | None = None
+        self._notice_action: Action | None = None
         self.estimate = ""
         self._colors: dict[str, str] = {}
         self.status = _Status(name="Status")
@@ -154,21 +134,25 @@ class Foot(Topic, QFrame):
         self.progress.setRange(0, _WHOLE)
         self.progress.setTextVisible(False)
         self.progress.setFixedHeight(5)
-        names = ("smear", "file", "segment", "presets", "review", "run")
-        self.beside = {name: self._beside(name) for name in names}
-        buttons = line(self.button, *self.beside.values(), shares=(1, *[0] * len(names)))
+        actions = (
+            *(Action.OPEN_SMEAR, Action.OPEN_REGIONS, Action.SEGMENT),
+            *(Action.CHOOSE_PRESET, Action.REVIEW, Action.RUN),
+        )
+        self.beside = {action: self._beside(action) for action in actions}
+        buttons = line(self.button, *self.beside.values(), shares=(1, *[0] * len(actions)))
         says = line(self.status, self.help, self.cancel)
         stack(self, says, self.progress, buttons, margins=MARGINS, spacing=4)
         self.button.clicked.connect(lambda _=False: self._ask(self._action))
         self.show_state()
 
-    def _beside(self, name: str) -> QPushButton:
-        again = name == "run"
-        title, said = ("Again", "Suggest words again") if again else (ACTIONS[name], "")
-        made = button(title, _TIPS[name], lambda: self._ask(name), name=said)
-        if again:
-            made.setShortcut(shortcut(PANEL, "again"))
-        return made
+    def _beside(self, action: Action) -> QPushButton:
+        if action is not Action.RUN:
+            return button(action.value, _TIPS[action], lambda: self._ask(action))
+        again = button(
+            "Again", _TIPS[action], lambda: self._ask(action), name="Suggest words again"
+        )
+        again.setShortcut(shortcut(PANEL, "again"))
+        return again
 
     # -- the session --------------------------------------------------------------------------
 
@@ -227,11 +211,11 @@ class Foot(Topic, QFrame):
         run, notice = session.run.progress, session.status.notice
         self._action = step.action
         self.button.setText(step.title)
-        self.button.setEnabled(bool(step.action))
+        self.button.setEnabled(step.action is not None)
         self.button.setToolTip(_tip(step.action))
         self.button.setShortcut(shortcut(PANEL, "next"))
-        for name, one in self.beside.items():
-            one.setVisible(name in step.beside)
+        for action, smaller_button in self.beside.items():
+            smaller_button.setVisible(action in step.beside)
         # A run comes before work on many images, and that before a download; also for Cancel.
         other = None if run.running else session.status.many or session.status.download
         working = run.running or other is not None
@@ -243,9 +227,9 @@ class Foot(Topic, QFrame):
         self.progress.setVisible(working)
         fraction = run.fraction if other is None else other.fraction
         self.progress.setValue(round(_WHOLE * fraction))
-        self._notice_action = notice.action if notice is not None and not run.running else ""
-        self.help.setVisible(bool(self._notice_action))
-        self.help.setText(ACTIONS.get(self._notice_action, ""))
+        self._notice_action = None if notice is None or run.running else notice.action
+        self.help.setVisible(self._notice_action is not None)
+        self.help.setText("" if self._notice_action is None else self._notice_action.value)
         self._say(step)
 
     def _say(self, step: Step) -> None:
@@ -263,8 +247,8 @@ class Foot(Topic, QFrame):
         else:
             partial = run.phase in ("cancelled", "failed") and run.total > 0
             here = partial and run.snapshot is not None and session.run.matches(run.snapshot)
-            over = f"{run.summary} done." if here and step.action != "continue" else ""
-            estimate = self.estimate if step.action == "run" else ""
+            over = f"{run.summary} done." if here and step.action is not Action.CONTINUE else ""
+            estimate = self.estimate if step.action is Action.RUN else ""
             text = " ".join(part for part in (over, step.hint, estimate) if part)
         self.status.setText(text)
         self.status.setAccessibleDescription(text)
@@ -284,8 +268,8 @@ class Foot(Topic, QFrame):
         fetched = words.fetched(download.name, download.done, download.total)
         return stopping if download.stopping else fetched
 
-    def _ask(self, action: str) -> None:
-        if action:
+    def _ask(self, action: Action | None) -> None:
+        if action is not None:
             self.asked.emit(action)
 
 
@@ -295,9 +279,10 @@ class _Status(Note):
     least_lines = 2
 
 
-def _tip(action: str) -> str:
-    key = named(PANEL)["next"].shown
-    return f"{ACTIONS[action]} ({key})" if action else "Wait, or cancel"
+def _tip(action: Action | None) -> str:
+    if action is None:
+        return "Wait, or cancel"
+    return f"{action.value} ({named(PANEL)['next'].shown})"
 
 
 def _shortened(word: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
@@ -15,7 +15,7 @@ from qtpy.QtWidgets import QPushButton, QWidget
 
 from ...app.requests.estimating import Work
 from ...app.requests.preparing import estimate_of
-from ...app.session import Topic, session_of
+from ...app.session import Action, Topic, session_of
 from ...app.work.driver import any_driven
 from ...app.work.model_store import ModelStore, give_back_memory
 from ..explore.captions import CaptionsSection
@@ -54,16 +54,9 @@ from ..workers.warming import Warming
 from ..workers.worker import when_idle
 from .controller import PanelController
 from .file_drops import FileDrops
-from .foot import ACTIONS, Foot
+from .foot import Foot
 from .header import colors_of
 from .topics import TABS, Tabs
-
-# What is bound to the session, in the order in which it follows changes.
-_TOPICS: Final = (
-    "input model own_model download vocabulary run_controller from_file results region why compare "
-    "captions finder map gallery imagine live rerank changes segment review library images "
-    "exports image_check foot ring"
-)
 
 
 class MaskInversionWidget(Topic, QWidget):
@@ -183,8 +176,8 @@ class MaskInversionWidget(Topic, QWidget):
         self.tabs.filled.connect(self._order_foot)
         self.tabs.currentChanged.connect(self._tab_changed)
         self._tab_changed()
-        for action in ("draw", "file", "segment"):
-            entry = self.input.menu.addAction(ACTIONS[action])
+        for action in (Action.DRAW, Action.OPEN_REGIONS, Action.SEGMENT):
+            entry = self.input.menu.addAction(action.value)
             entry.triggered.connect(lambda _=False, action=action: self.do(action))
         self.foot.stopped.connect(self.stop)
         self.warming.done.connect(self._on_warm)
@@ -194,6 +187,39 @@ class MaskInversionWidget(Topic, QWidget):
         self.controller.pages.unload_asked.connect(self._unload)
         # Restores the labels of a layer.
         self.controller.forgotten.connect(self.vocabulary.prefill_from_layers)
+
+    @property
+    def topics(self) -> dict[str, Topic]:
+        """What is bound to the session, by name, in the order in which it follows changes."""
+        return {
+            "input": self.input,
+            "model": self.model,
+            "own_model": self.own_model,
+            "download": self.download,
+            "vocabulary": self.vocabulary,
+            "run_controller": self.run_controller,
+            "from_file": self.from_file,
+            "results": self.results,
+            "region": self.region,
+            "why": self.why,
+            "compare": self.compare,
+            "captions": self.captions,
+            "finder": self.finder,
+            "map": self.map,
+            "gallery": self.gallery,
+            "imagine": self.imagine,
+            "live": self.live,
+            "rerank": self.rerank,
+            "changes": self.changes,
+            "segment": self.segment,
+            "review": self.review,
+            "library": self.library,
+            "images": self.images,
+            "exports": self.exports,
+            "image_check": self.image_check,
+            "foot": self.foot,
+            "ring": self.ring,
+        }
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -206,9 +232,9 @@ class MaskInversionWidget(Topic, QWidget):
             self._on_theme()
             listen(self._hear)
             self.closing.watch()
-            for name in _TOPICS.split():
+            for name, topic in self.topics.items():
                 try:
-                    getattr(self, name).follow()
+                    topic.follow()
                 except Exception as error:  # the others work: an odd layer stops none of them
                     self.session.say(f"The part '{name}' does not work: {error}", "error")
             self.follow()
@@ -268,8 +294,8 @@ class MaskInversionWidget(Topic, QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.estimator.stop()
             # The other way round: an export still has its review, a review its canvas.
-            for name in reversed(_TOPICS.split()):
-                getattr(self, name).stop()
+            for topic in reversed(self.topics.values()):
+                topic.stop()
             ignore(self._hear)
             self.store.clear()  # last: nothing loads the model again
             when_idle(give_back_memory)
@@ -280,7 +306,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.library.keep()
         self.images.keeper.finish()
 
-    def _hear(self, text: str, severity: Severity, action: str) -> bool:
+    def _hear(self, text: str, severity: Severity, action: Action | None) -> bool:
         """Show a message in the status line; return whether the user sees it there."""
         self.session.say(text, severity, action)
         return self.isVisible()
@@ -326,30 +352,30 @@ class MaskInversionWidget(Topic, QWidget):
         if place == "results":
             QTimer.singleShot(60, self._scroll_to_results)  # once the tab is laid out
 
-    def do(self, action: str) -> None:
-        """Do what a button of the foot says: a key of `foot.ACTIONS`."""
-        actions: dict[str, Callable[[], object]] = {
-            "sample": partial(self._open_sample, "everyday-1"),
-            "smear": partial(self._open_sample, "bccd-smear"),
-            "draw": self._draw,
-            "file": self.from_file.ask,
-            "segment": self.segment.dialog.bring,
-            "words": self._choose_words,
-            "presets": self._choose_preset,
-            "run": self.start,
-            "update": partial(self.run_controller.start, keep=True),
-            "continue": partial(self.run_controller.start, keep=True),
-            "review": self._begin_review,
-            "accept": partial(self.review.act, "accept"),
-            "undecided": partial(self.review.act, "undecided"),
-            "export": partial(self._choose_from, "results", self.exports.export),
-            "next image": self.images.next_open,
-            "export all": partial(self._choose_from, "images", self.images.part.export),
-            "add images": self.images.add_new,
-            "save regions": self.images.keeper.flush,
-            "settings": self.controller.settings.bring,
-            "switch": self.session.choose_added,
-            "model": partial(self.controller.settings.bring, "Model"),
+    def do(self, action: Action) -> None:
+        """Do what a button of the foot, or of a message, says."""
+        actions: dict[Action, Callable[[], object]] = {
+            Action.OPEN_SAMPLE: partial(self._open_sample, "everyday-1"),
+            Action.OPEN_SMEAR: partial(self._open_sample, "bccd-smear"),
+            Action.DRAW: self._draw,
+            Action.OPEN_REGIONS: self.from_file.ask,
+            Action.SEGMENT: self.segment.dialog.bring,
+            Action.CHOOSE_WORDS: self._choose_words,
+            Action.CHOOSE_PRESET: self._choose_preset,
+            Action.RUN: self.start,
+            Action.UPDATE: partial(self.run_controller.start, keep=True),
+            Action.CONTINUE: partial(self.run_controller.start, keep=True),
+            Action.REVIEW: self._begin_review,
+            Action.ACCEPT: partial(self.review.act, "accept"),
+            Action.NEXT_UNDECIDED: partial(self.review.act, "undecided"),
+            Action.EXPORT: partial(self._choose_from, "results", self.exports.export),
+            Action.NEXT_IMAGE: self.images.next_open,
+            Action.EXPORT_ALL: partial(self._choose_from, "images", self.images.part.export),
+            Action.ADD_IMAGES: self.images.add_new,
+            Action.SAVE_REGIONS: self.images.keeper.flush,
+            Action.SETTINGS: self.controller.settings.bring,
+            Action.SWITCH_LAYER: self.session.choose_added,
+            Action.CHOOSE_MODEL: partial(self.controller.settings.bring, "Model"),
         }
         actions[action]()
 

@@ -13,12 +13,12 @@ from napari.utils.notifications import notification_manager, show_error, show_in
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject
 
+from ...app.session.actions import Action
 from ...base.errors import MaskInversionError
 
 Severity = Literal["info", "warning", "error"]
-# Takes text, severity and the name of an action that a button offers; returns whether the user can
-# see it.
-Listener = Callable[[str, Severity, str], bool]
+# Takes text, severity and what a button beside it does; returns whether the user can see it.
+Listener = Callable[[str, Severity, Action | None], bool]
 
 _listeners: Final[list[Listener]] = []
 
@@ -35,7 +35,7 @@ def ignore(listener: Listener) -> None:
         _listeners.remove(listener)
 
 
-def refuse(message: str, action: str = "") -> None:
+def refuse(message: str, action: Action | None = None) -> None:
     """Show why something cannot be done and what to do instead."""
     _tell(message, "error", action)
 
@@ -51,18 +51,18 @@ def refusing() -> Iterator[None]:
 
 def inform(message: str) -> None:
     """Show what was done."""
-    _tell(message, "info", "")
+    _tell(message, "info", None)
 
 
 def report(error: BaseException) -> None:
     """Show an unexpected error with its traceback, for a bug report."""
     listener = _listener()
     if listener is not None:
-        listener(str(error), "error", "")
+        listener(str(error), "error", None)
     notification_manager.receive_error(type(error), error, error.__traceback__)
 
 
-def _tell(message: str, severity: Severity, action: str) -> None:
+def _tell(message: str, severity: Severity, action: Action | None) -> None:
     listener = _listener()
     if listener is None or not listener(message, severity, action):
         (show_info if severity == "info" else show_error)(message)

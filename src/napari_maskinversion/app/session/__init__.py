@@ -1,14 +1,15 @@
 """The one observable state of the panel, and what follows it. Knows no Qt."""
 
 from ..review.region_place import RegionPlace
+from .actions import Action
 from .models import MappedResults
 from .next_step import NextStep, changed_rows, next_step, outdated, staleness
 from .records import NOTHING, ResultRecord, Scope, Snapshot, Staleness, same_regions, same_run
-from .session import SWITCH, Session, session_of
+from .session import Session, session_of
 from .state import Download, ManyImages, Phase, ProjectState, RunState
 from .topic import Topic
 
-__all__ = ["NOTHING", "SWITCH", "Download", "ManyImages", "MappedResults", "NextStep", "Phase"]
+__all__ = ["NOTHING", "Action", "Download", "ManyImages", "MappedResults", "NextStep", "Phase"]
 __all__ += ["ProjectState", "RegionPlace", "ResultRecord", "RunState", "Scope", "Session"]
 __all__ += ["Snapshot", "Staleness", "Topic", "changed_rows", "next_step", "outdated"]
 __all__ += ["same_regions", "same_run", "session_of", "staleness"]

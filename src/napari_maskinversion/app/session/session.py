@@ -16,13 +16,12 @@ from ...base.identity import Position
 from ...language.labels.vocabulary import Vocabulary
 from ..review.region_place import RegionPlace
 from ..review.review_state import ReviewState
+from .actions import Action
 from .choice import Choice, among
 from .models import ExploreModel, ProjectModel, ReviewModel, RunModel, StatusModel
 from .records import ResultRecord, Snapshot, reference, same_run
 from .state import Notice, RunState, Severity
 
-SWITCH: Final = "switch"
-"""Action of the notice about an image, or regions, that were added while others stay chosen."""
 # What changes after the results were made, as they are when nothing has.
 _UNCHANGED: Final[Mapping[str, Any]] = {
     "changed_regions": frozenset(),
@@ -150,11 +149,16 @@ class Session:
 
     def _say_added(self, what: str, added: Any, chosen: Any) -> None:
         self._choice.added = reference(added)
-        self.say(f"{what} '{added.name}' was added; '{chosen.name}' stays chosen.", action=SWITCH)
+        self.say(
+            f"{what} '{added.name}' was added; '{chosen.name}' stays chosen.",
+            action=Action.SWITCH_LAYER,
+        )
 
     @property
     def _asked_about_added(self) -> bool:
-        return self.status.notice is not None and self.status.notice.action == SWITCH
+        """Whether the notice is about an image, or regions, added while others stay chosen."""
+        notice = self.status.notice
+        return notice is not None and notice.action is Action.SWITCH_LAYER
 
     def _take(self, image: Any, regions: Any) -> None:
         self._choice.own(image, regions)
@@ -274,7 +278,7 @@ class Session:
         """Regions of the results that have no decision."""
         return max(len(self.run.results or ()) - self.review.decided_count, 0)
 
-    def say(self, text: str, severity: Severity = "info", action: str = "") -> None:
+    def say(self, text: str, severity: Severity = "info", action: Action | None = None) -> None:
         """Show a message in the status line; "" clears it."""
         self.status.notice = Notice(text, severity, action) if text else None
 

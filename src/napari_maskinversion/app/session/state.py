@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...base.wording import counted
+from .actions import Action
 from .records import Snapshot
 
 Severity = Literal["info", "warning", "error"]
@@ -18,7 +19,7 @@ class Notice:
 
     text: str  # Whole sentences, with what to do
     severity: Severity = "info"
-    action: str = ""  # Name of the action that a button beside it offers; "" for no button
+    action: Action | None = None  # Of a button beside it
     source: str = ""  # The part of the panel that takes it back; see `Session.settle`
 
 
