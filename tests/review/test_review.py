@@ -36,7 +36,9 @@ def test_a_decision_undone_in_the_same_review_does_not_return_either(file):
 
 
 def test_decisions_about_regions_that_nobody_has_decided_about_here_are_taken(file, tmp_path):
-    with review_of(tmp_path / "elsewhere.png") as review:
+    elsewhere = tmp_path / "elsewhere.png"
+    elsewhere.touch()  # else it would be an image that was renamed
+    with review_of(elsewhere) as review:
         review.accept(key(1), "red cell")
         review.accept(key(2), "white cell")
         saved = review.saved()
