@@ -195,7 +195,7 @@ def test_a_download_shows_its_progress_and_cancel_while_the_next_step_stays(foot
 def test_a_refusal_stands_whole_until_it_is_answered(foot, session, qtbot):
     reason = "ViT-B-16/openai is not on this machine yet; fetch it, or choose the demo. " * 3
     foot.resize(320, foot.height())
-    session.say(reason, "error", "model")
+    session.say(reason, "error", Action.CHOOSE_MODEL)
     assert foot.status.text() == reason
     foot.show_estimate("about 3 s")  # an estimate that comes late does not hide it
     assert foot.status.text() == reason
@@ -203,7 +203,7 @@ def test_a_refusal_stands_whole_until_it_is_answered(foot, session, qtbot):
     qtbot.waitUntil(lambda: status.height() >= status.heightForWidth(status.width()))
     with qtbot.waitSignal(foot.asked) as asked:
         qtbot.mouseClick(foot.help, LEFT)
-    assert asked.args == ["model"]
+    assert asked.args == [Action.CHOOSE_MODEL]
     session.run.change_settings({"device": "cpu"})
     assert foot.status.text() == "about 3 s"
     assert foot.help.isHidden()
@@ -229,14 +229,14 @@ def test_each_foot_shows_the_messages_of_its_window(qtbot, monkeypatch):
     notify.refuse("nobody listens")
     notify.listen(first)
     notify.listen(second)
-    notify.refuse("to the second", "words")
+    notify.refuse("to the second", Action.CHOOSE_WORDS)
     notify.listen(first)  # its window is the active one now
     notify.refuse("to the first")
     shown.seen = False
     notify.refuse("not in view")
     assert said == [
-        (2, "to the second", "error", "words"),
-        (1, "to the first", "error", ""),
-        (1, "not in view", "error", ""),
+        (2, "to the second", "error", Action.CHOOSE_WORDS),
+        (1, "to the first", "error", None),
+        (1, "not in view", "error", None),
     ]
     assert toasts == ["nobody listens", "not in view"]
