@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "napari_maskinversion"
 TESTS = ROOT / "tests"
 MODULES = sorted(SOURCE.rglob("*.py"))
+TEST_MODULES = sorted(TESTS.rglob("*.py"))
 RESEARCH = sorted((ROOT / "research").rglob("*.py"))
 DRAWN = sorted((ROOT / "benchmarks" / "drawn").rglob("*.py"))
 PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
@@ -164,6 +165,32 @@ def test_these_checks_see_what_they_look_for(tmp_path):
     module.write_text('def f(given):\n    """Give it."""\n    found = given\n')
     assert list(docstrings(module)) == [(1, "Give")]
     assert {name for _, name in assigned_names(module)} == {"given", "found"}
+    compared = tmp_path / "test_module.py"
+    compared.write_text("assert_allclose(a, b, atol=1)\nnp.allclose(a, b)\nassert_allclose(a, b)\n")
+    assert list(comparisons_without_tolerance(compared)) == [2, 3]
+
+
+def comparisons_without_tolerance(path):
+    """Yield the lines that compare floats and leave the tolerance to the library.
+
+    The default of assert_allclose, 1e-7, is less than one step of float32 (up to 1.2e-7): another
+    order of a sum, which depends on the processor, is red. Copies are equal: assert_array_equal.
+    """
+    for node in nodes_of(path):
+        if isinstance(node, ast.Call):
+            called = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+            named = {keyword.arg for keyword in node.keywords}
+            if called in {"assert_allclose", "allclose"} and not named & {"rtol", "atol"}:
+                yield node.lineno
+
+
+def test_comparisons_of_floats_name_their_tolerance():
+    silent = [
+        f"{path.relative_to(TESTS).as_posix()}:{line}"
+        for path in TEST_MODULES
+        for line in comparisons_without_tolerance(path)
+    ]
+    assert silent == []
 
 
 # Where nothing public does the same: (package, name).

@@ -140,7 +140,7 @@ def test_windows_merged_regions_and_units_reach_the_files(run, files):
     frame = pd.read_csv(files / "out" / "regions.csv")
     assert list(frame["region"]) == [1, 3]
     assert frame["merged"][0] == "1 5"
-    np.testing.assert_allclose(frame["area"], frame["area_px"] / 4)
+    np.testing.assert_allclose(frame["area"], frame["area_px"] / 4, rtol=1e-12)
     assert set(frame["unit"]) == {"µm"}
     record = json.loads((files / "out" / "result.json").read_text())
     assert record["regions"][0]["members"] == [1, 5]
@@ -216,7 +216,7 @@ def test_planes_and_channels_of_a_stack_reach_the_files(run, files):
     def rows(*more):
         ok(run(*options, *more, **names))
         frame = pd.read_csv(files / "out" / "regions.csv")
-        np.testing.assert_allclose(frame["area"], frame["area_px"] / 4)
+        np.testing.assert_allclose(frame["area"], frame["area_px"] / 4, rtol=1e-12)
         return list(zip(frame["region"], frame["z"], frame["area_px"], strict=True))
 
     assert rows("--planes", "largest") == [(4, 2, 35 * 35), (9, 2, 1200)]

@@ -87,6 +87,7 @@ def test_numbers_that_have_a_range_keep_it(values, limits):
     np.testing.assert_allclose(
         np.asarray(whole(source), float) * (255 if values.dtype != np.uint8 else 1),
         np.asarray(values, float) * (255 if values.dtype != np.uint8 else 1),
+        rtol=1e-6,
     )
 
 
@@ -162,10 +163,10 @@ def test_channels_add_up_in_their_colours_and_stop_at_white():
         ]
     )
     seen = whole(both)
-    np.testing.assert_allclose(seen[0, 0], [1, 0, 1])  # red is not 1.5
-    np.testing.assert_allclose(seen[0, 1], [1, 0, 0])
-    np.testing.assert_allclose(seen[1, 0], [0.5, 0, 1])
-    np.testing.assert_allclose(seen[1, 1], [0, 0, 0])
+    np.testing.assert_allclose(seen[0, 0], [1, 0, 1], atol=1e-6)  # red is not 1.5
+    np.testing.assert_allclose(seen[0, 1], [1, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(seen[1, 0], [0.5, 0, 1], atol=1e-6)
+    np.testing.assert_allclose(seen[1, 1], [0, 0, 0], atol=1e-6)
 
 
 def test_two_half_bright_channels_of_one_colour_are_bright_together():
@@ -203,9 +204,9 @@ def test_colours_keep_their_range_and_alpha_lies_over_black(kind, top):
     laid = whole(colours(pixels))
     one = 255 if kind is np.uint8 else 1
     assert flat.shape == laid.shape == (2, 2, 3)
-    np.testing.assert_allclose(flat[0, 1], [one, 0, 0])
-    np.testing.assert_allclose(laid[0], [[one, 0, 0], [0, 0, 0]])
-    np.testing.assert_allclose(laid[1], [[0, one, 0], [0, one, 0]])
+    np.testing.assert_allclose(flat[0, 1], [one, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(laid[0], [[one, 0, 0], [0, 0, 0]], atol=1e-6)
+    np.testing.assert_allclose(laid[1], [[0, one, 0], [0, one, 0]], atol=1e-6)
 
 
 def test_half_opaque_is_half_as_bright():

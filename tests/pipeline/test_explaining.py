@@ -262,7 +262,7 @@ def test_the_window_of_a_record_is_the_one_that_was_planned():
 def test_a_difference_compares_heatmaps_as_they_are_shown():
     weak = np.array([[0.0, 1.0], [2.0, 4.0]], np.float32) * 1e-4
     strong = np.array([[4.0, 1.0], [2.0, 0.0]], np.float32)
-    np.testing.assert_allclose(difference(weak, strong), [[-1, 0], [0, 1]])
+    np.testing.assert_allclose(difference(weak, strong), [[-1, 0], [0, 1]], atol=1e-6)
     assert (difference(weak, weak) == 0).all()
     assert (difference(weak, np.full((2, 2), 7, np.float32)) == stretched(weak)).all()
 

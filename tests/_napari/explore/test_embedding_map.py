@@ -157,7 +157,7 @@ def test_points_follow_decisions_columns_and_results_and_the_map_closes(
     qtbot.mouseClick(view.into_layer, _LEFT)
     layer = session.run.regions
     features = layer.features[["map_x", "map_y"]]
-    np.testing.assert_allclose(features.to_numpy(float), points)
+    np.testing.assert_array_equal(features.to_numpy(float), points)
     assert "map_x, map_y" in messages[-1]
     labels = np.unique(layer.data)[1:]
     assert layer.features["index"].tolist() == labels.tolist()

@@ -64,7 +64,9 @@ def test_words_become_regions_in_one_click_and_one_undo_takes_them_back(
     def drawn(count):
         boxes = np.array([region.bbox for region in regions[:count]])
         corners = [boxes[:, :2].min(0) - 0.5, boxes[:, 2:].max(0) - 0.5]
-        return border.corners is not None and np.allclose(border.corners, corners)
+        return border.corners is not None and np.allclose(
+            border.corners, corners, rtol=0, atol=1e-9
+        )
 
     assert drawn(usual)
     # A lower threshold shows more, a higher one less.

@@ -191,7 +191,7 @@ def test_the_canvas_shows_what_was_found_only_beside_the_words(window, qtbot, pa
     own = panel.results.results.regions[panel.results.row]
     assert own.id == best.id
     assert is_map_of(heat, own)
-    assert np.allclose(canvas.border.corners, bordered)
+    assert np.allclose(canvas.border.corners, bordered, rtol=0, atol=1e-9)
     for tab in ("review", "images"):
         panel.tabs.show_tab("explore")
         assert is_map_of(heat, best)

@@ -102,7 +102,9 @@ def test_regions_lie_on_the_image_with_their_names_and_are_chosen(panel, tmp_pat
     expected = full(RING, SHAPE) + 9 * full(DOT, SHAPE)
     np.testing.assert_array_equal(layer.data, expected)
     for point in ([0, 0], [3, 5]):
-        np.testing.assert_allclose(layer.data_to_world(point), image.data_to_world(point))
+        np.testing.assert_allclose(
+            layer.data_to_world(point), image.data_to_world(point), rtol=0, atol=1e-9
+        )
     assert layer.name == "a"
     assert layer.opacity < 0.5  # the heatmap lies below
     assert {k: v for k, v in names_of(layer).items() if k} == {1: "車", 9: "Äpfel, rote"}
@@ -299,7 +301,9 @@ def test_regions_of_planes_lie_on_their_planes_of_a_stack(panel, tmp_path, write
     assert np.argwhere(layer.data.any(axis=(2, 3))).tolist() == [[0, 3], [2, 1]]
     np.testing.assert_array_equal(layer.data[2, 1] > 0, full(RING, SHAPE))
     for point in ([0, 0, 0, 0], [2, 1, 3, 5]):
-        np.testing.assert_allclose(layer.data_to_world(point), stack.data_to_world(point))
+        np.testing.assert_allclose(
+            layer.data_to_world(point), stack.data_to_world(point), rtol=0, atol=1e-9
+        )
 
 
 def test_regions_without_a_plane_lie_on_the_one_shown(panel, tmp_path):

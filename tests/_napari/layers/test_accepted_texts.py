@@ -81,7 +81,7 @@ def test_the_check_box_shows_texts_that_follow_every_decision(qtbot, reviewing):
     part.form["colors"].click()
     layer = reviewing.canvas.texts.layer
     assert words(layer) == ["dog", "dog"]
-    np.testing.assert_allclose(layer.data, [(7.5, 7.5), (7.5, 25.5)])
+    np.testing.assert_allclose(layer.data, [(7.5, 7.5), (7.5, 25.5)], rtol=0, atol=1e-9)
     assert np.all(layer.face_color[:, 3] == 0)  # nothing of it but the texts is seen
     assert viewer.layers.index(layer) > viewer.layers.index(marks)
     # It is ours: nobody works in it, nothing takes it for points or regions of the user's.

@@ -60,7 +60,9 @@ def border(window):
 
 def test_the_border_lies_on_the_region_in_two_tones_of_one_width_on_the_screen(border):
     viewer, _, made = border
-    np.testing.assert_allclose(made.corners, [[2 * 9.5 + 5, 2 * 19.5 + 7], [32, 2 * 24.5 + 7]])
+    np.testing.assert_allclose(
+        made.corners, [[2 * 9.5 + 5, 2 * 19.5 + 7], [32, 2 * 24.5 + 7]], rtol=0, atol=1e-9
+    )
     data = made._node.mesh_data
     assert {tuple(tone) for tone in data.get_face_colors()} == {(0, 0, 0, 1), (1, 1, 1, 1)}
     widths = []

@@ -117,7 +117,7 @@ def test_results_open_again_with_table_heatmap_regions_and_decisions(
     ran.results.select(7)
     heatmap = ran.canvas.heatmap.layer
     np.testing.assert_allclose(
-        heatmap.data, before.regions[7].grid_map / before.regions[7].grid_map.max()
+        heatmap.data, before.regions[7].grid_map / before.regions[7].grid_map.max(), atol=1e-6
     )
     switch_review(qtbot, ran)
     again = dict(ran.review.state.review.decisions)

@@ -48,7 +48,9 @@ def test_a_stack_comes_back_plane_by_plane(qtbot, widget, slow, run_to_end, tmp_
     assert "Opened 3 regions of results.npz." in messages[-1]
     layer = widget.input.regions.layer
     np.testing.assert_array_equal(layer.data, labels)
-    np.testing.assert_allclose(layer.data_to_world((2, 3, 4, 5)), image.data_to_world((2, 3, 4, 5)))
+    np.testing.assert_allclose(
+        layer.data_to_world((2, 3, 4, 5)), image.data_to_world((2, 3, 4, 5)), rtol=0, atol=1e-9
+    )
     assert widget.results.results.to_frame().equals(before)
     for row in (2, 0, 1):
         widget.results.table.selectRow(row)

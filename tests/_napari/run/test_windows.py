@@ -47,7 +47,10 @@ def test_another_window_moves_the_layer_and_makes_no_new_one():
             sides = (box[2] - box[0]) / grid[0], (box[3] - box[1]) / grid[1]
             y, x = (box[k] - 0.5 + sides[k] * (token[k] + 0.5) for k in (0, 1))
             np.testing.assert_allclose(
-                heat.layer.data_to_world((0, *token)), image.data_to_world((z, y, x))
+                heat.layer.data_to_world((0, *token)),
+                image.data_to_world((z, y, x)),
+                rtol=0,
+                atol=1e-9,
             )
     assert seen[0] is seen[1]
     assert len(viewer.layers) == 2
@@ -70,7 +73,9 @@ def test_the_layer_moves_above_another_image_with_its_place_and_the_users_choice
     assert not layer.visible
     assert viewer.layers.selection.active is own
     middle = 40 - 0.5 + 10 * 0.5, 20 - 0.5 + 8 * 0.5
-    np.testing.assert_allclose(layer.data_to_world((0, 0)), second.data_to_world(middle))
+    np.testing.assert_allclose(
+        layer.data_to_world((0, 0)), second.data_to_world(middle), rtol=0, atol=1e-9
+    )
 
 
 def test_an_image_of_another_number_of_dimensions_gets_a_layer_of_its_own():
@@ -96,7 +101,9 @@ def test_a_heatmap_of_a_transposed_view_is_transposed_like_it():
     heat.show(values, image, plane)
     assert heat.layer.data.shape == (4, 6)
     assert heat.layer.data[0, 5] == 1
-    np.testing.assert_allclose(heat.layer.data_to_world((0, 5)), image.data_to_world((4.5, 54.5)))
+    np.testing.assert_allclose(
+        heat.layer.data_to_world((0, 5)), image.data_to_world((4.5, 54.5)), rtol=0, atol=1e-9
+    )
 
 
 def test_the_outline_is_the_windows_edge(window, viewer):
@@ -107,7 +114,7 @@ def test_the_outline_is_the_windows_edge(window, viewer):
         outline.show_box(image, plane_shown(viewer, image), box)
         ends = np.asarray(box).reshape(2, 2) - 0.5
         world = [image.data_to_world((2, *end))[1:] for end in ends]
-        np.testing.assert_allclose(outline.corners, world)
+        np.testing.assert_allclose(outline.corners, world, rtol=0, atol=1e-9)
     viewer.dims.set_point(0, 1)
     assert not outline.visible
     outline.remove()
@@ -142,7 +149,9 @@ def test_small_regions_of_a_large_image_are_seen_in_windows(
         assert large.canvas.heatmap.layer is heat
         y0, x0, y1, x1 = region.window.box
         grid = region.window.grid
-        np.testing.assert_allclose(heat.scale, [(y1 - y0) / grid[0], (x1 - x0) / grid[1]])
+        np.testing.assert_allclose(
+            heat.scale, [(y1 - y0) / grid[0], (x1 - x0) / grid[1]], rtol=0, atol=1e-9
+        )
         assert y1 - y0 < 150
         assert y0 <= region.bbox[0] < region.bbox[2] <= y1
 
@@ -153,12 +162,12 @@ def test_small_regions_of_a_large_image_are_seen_in_windows(
     assert not outline.visible
     scope.outline.setChecked(True)
     np.testing.assert_allclose(
-        outline.corners[0], np.array(results.regions[2].window.box[:2]) - 0.5
+        outline.corners[0], np.array(results.regions[2].window.box[:2]) - 0.5, rtol=0, atol=1e-9
     )
     # Rows before the last one keep theirs, and the box unticked takes it away.
     qtbot.keyClick(large.results.table, Qt.Key.Key_Up)
     np.testing.assert_allclose(
-        outline.corners[0], np.array(results.regions[1].window.box[:2]) - 0.5
+        outline.corners[0], np.array(results.regions[1].window.box[:2]) - 0.5, rtol=0, atol=1e-9
     )
     scope.outline.setChecked(False)
     assert not outline.visible

@@ -172,8 +172,8 @@ def test_without_a_checkpoint_shapes_are_the_regions_where_the_image_lies(panel,
     made = panel.input.regions.layer
     assert made.name == "regions"
     for name in ("scale", "translate"):
-        np.testing.assert_allclose(getattr(made, name), getattr(image, name))
-    np.testing.assert_allclose(made.rotate, image.rotate)
+        np.testing.assert_allclose(getattr(made, name), getattr(image, name), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(made.rotate, image.rotate, rtol=0, atol=1e-9)
     expected = np.zeros((160, 200), int)
     expected[10:30, 20:50] = 1
     np.testing.assert_array_equal(labels, expected)

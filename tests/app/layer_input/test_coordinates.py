@@ -134,7 +134,7 @@ def test_the_heatmap_of_a_plane_of_a_stack_lies_on_that_plane():
     heat = HeatmapLayer(viewer)
     heat.show(np.random.rand(4, 10), image, plane_shown(viewer, image))
     np.testing.assert_allclose(
-        heat.layer.data_to_world((0, 1, 2)), image.data_to_world((5, 14.5, 14.5))
+        heat.layer.data_to_world((0, 1, 2)), image.data_to_world((5, 14.5, 14.5)), rtol=0, atol=1e-9
     )
 
 
@@ -248,7 +248,7 @@ def test_a_label_plane_serves_every_plane_of_a_stack_and_a_missing_plane_is_refu
 def test_pixels_are_as_shown_contrast_limits_for_grey_and_stretched_colour():
     viewer = ViewerModel()
     grey = viewer.add_image(np.array([[0, 50], [100, 200]], np.uint16), contrast_limits=(50, 150))
-    np.testing.assert_allclose(pixels_of(viewer, grey), [[0, 0], [0.5, 1]])
+    np.testing.assert_allclose(pixels_of(viewer, grey), [[0, 0], [0.5, 1]], atol=1e-6)
     wide = np.linspace(-100, 1761, 9 * 8 * 3, dtype=np.float32).reshape(9, 8, 3)
     colour = viewer.add_image(wide, rgb=True)
     expected = (wide + 100) / 1861
@@ -265,8 +265,8 @@ def test_a_pyramid_keeps_its_levels_and_regions_lie_in_its_finest_pixels():
     labels[40:50, 3:9] = 5
     (task,) = run_input(viewer, image, viewer.add_labels(labels)).tasks()
     assert [level.shape for level in task.source.levels] == [(64, 64), (32, 32)]
-    np.testing.assert_allclose(task.source.read(0, (0, 0, 64, 64)), full)
-    np.testing.assert_allclose(task.source.read(1, (0, 0, 32, 32)), full[::2, ::2])
+    np.testing.assert_allclose(task.source.read(0, (0, 0, 64, 64)), full, atol=1e-6)
+    np.testing.assert_allclose(task.source.read(1, (0, 0, 32, 32)), full[::2, ::2], atol=1e-6)
     assert task.regions[0].bbox == (40, 3, 50, 9)
 
 

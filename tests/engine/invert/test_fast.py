@@ -230,7 +230,7 @@ def test_the_reference_is_the_exact_map_with_a_cheap_backward_pass():
     gradient = maps.exact.vjp(weights)
     torch.testing.assert_close(maps.reference.forward(moved), expected)
     cheap = maps.reference.vjp(weights)
-    assert not torch.allclose(cheap, gradient)
+    assert not torch.allclose(cheap, gradient, rtol=1e-3)
     assert torch.cosine_similarity(cheap, gradient).min() > 0.9
 
 
@@ -323,7 +323,7 @@ def test_progress_counts_the_steps_and_shows_their_embeddings(stack, monkeypatch
         result = made.invert(stack, FAST)
     assert sorted(shown) == list(range(11))
     np.testing.assert_array_equal(shown[10], result.raw_embeddings)
-    np.testing.assert_allclose(shown[0], np.tile(made.image_embedding, (6, 1)))
+    np.testing.assert_array_equal(shown[0], np.tile(made.image_embedding, (6, 1)))
 
 
 def test_it_can_be_stopped_anywhere_and_the_image_stays(stack):

@@ -54,4 +54,4 @@ def test_some_masks_can_go_on_alone_and_return():
     whole.gradient = gradients[4].clone()
     whole.update()
     torch.testing.assert_close(whole.embeddings[rows], plain.embeddings[rows])
-    assert not torch.allclose(whole.embeddings, plain.embeddings)
+    assert not torch.allclose(whole.embeddings, plain.embeddings, rtol=1e-3)

@@ -108,7 +108,7 @@ def test_a_word_depends_on_those_before_it_alone(small):
     changed[:, 4:] = 0
     with torch.no_grad():
         torch.testing.assert_close(small.gpt(inputs)[:, :4], small.gpt(changed)[:, :4])
-        assert not torch.allclose(small.gpt(inputs)[:, 4:], small.gpt(changed)[:, 4:])
+        assert not torch.allclose(small.gpt(inputs)[:, 4:], small.gpt(changed)[:, 4:], rtol=1e-3)
 
 
 def test_words_become_a_sentence(small):
