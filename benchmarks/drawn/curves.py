@@ -19,8 +19,8 @@ from napari_maskinversion.engine.invert.loop import StepState
 from napari_maskinversion.engine.settings import InversionConfig
 
 from .cases import ModelUnderTest, kinds_of, sources_of
-from .commands import CurvePlan
 from .methods import hits, overlap
+from .plans import CurvePlan
 from .scenes import Part, SceneBench
 
 Points = list[NDArray[np.float64]]  # of each value: (M, 4), see `_point`

@@ -20,7 +20,7 @@ from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.language.generation.decoder import CaptionDecoder
 
 from .cases import ModelUnderTest, draw_windows, kinds_of, pictures, sources_of
-from .commands import CaptionsPlan
+from .plans import CaptionsPlan
 from .scenes import Part, SceneBench
 
 COLOURS: Final = {

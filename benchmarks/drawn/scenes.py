@@ -25,7 +25,6 @@ from .cases import (
     pictures,
     sources_of,
 )
-from .commands import Plan, ScenesPlan
 from .methods import (
     SCENE_METHODS,
     Setting,
@@ -39,6 +38,7 @@ from .methods import (
     usual_settings,
     why_not,
 )
+from .plans import Plan, ScenesPlan
 
 VALIDATION_PER_CLASS: Final = 20
 BATCH: Final = 32  # images measured at once

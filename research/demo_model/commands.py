@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from benchmarks.drawn.commands import (
+from benchmarks.drawn.commands import measure, subject_of_name
+from benchmarks.drawn.plans import (
     CaptionsPlan,
     PerClass,
     RealImages,
     Scenes,
     ScenesPlan,
     Sprites,
-    measure,
-    subject_of_name,
 )
 from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.cli.app import app

@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from benchmarks.drawn.cases import ModelUnderTest, SceneSource, subject_of
-from benchmarks.drawn.commands import CurvePlan
 from benchmarks.drawn.curves import CurveBench
 from benchmarks.drawn.methods import SCENE_METHODS, Setting, invert
+from benchmarks.drawn.plans import CurvePlan
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.cli import app
 from napari_maskinversion.cli.bench import shared

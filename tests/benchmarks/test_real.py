@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.drawn import commands
 from benchmarks.drawn.cases import ModelUnderTest
-from benchmarks.drawn.commands import ScenesPlan
 from benchmarks.drawn.methods import SCENE_METHODS
+from benchmarks.drawn.plans import ScenesPlan
 from benchmarks.drawn.scenes import ScenesBench
 from tests.bench.sets import ok
 
