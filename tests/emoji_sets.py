@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from napari_maskinversion.demo_model.sprites import SETS
+from benchmarks.drawn.sprites import SETS
 from napari_maskinversion.demo_model.vocabulary import Name
 from research.demo_model.pictograms import PICTOGRAMS
 

@@ -92,7 +92,11 @@ def test_the_wheel_holds_what_a_user_needs(wheel):
         "sample_data/ATTRIBUTION.md",
     ):
         assert package + part in names
-    assert not any(name.startswith("tests/") for name in names)
+    of_the_repository = ("tests/", "benchmarks/", "research/")
+    assert not any(name.startswith(of_the_repository) for name in names)
+    # What only benchmarks/ and research/ use is not installed.
+    files = {Path(name).name for name in names}
+    assert not files & {"sprites.py", "tuning.py", "plans.py", "compare_weights.py"}
 
 
 @pytest.mark.full

@@ -25,14 +25,15 @@ from napari_maskinversion.bench.datasets.scenes import (
 )
 from napari_maskinversion.demo_model.domains import Picture, Split, files_of
 from napari_maskinversion.demo_model.scenes import pyramid
-from napari_maskinversion.demo_model.sprites import (
+from napari_maskinversion.demo_model.vocabulary import REAL, Name
+from napari_maskinversion.engine.models.backbone import Backbone
+
+from .sprites import (
     SEEN_STYLES,
     UNSEEN_STYLE,
     SpriteError,
     load_sprites,
 )
-from napari_maskinversion.demo_model.vocabulary import REAL, Name
-from napari_maskinversion.engine.models.backbone import Backbone
 
 PROMPT: Final = "a photo of a {}"
 STYLES: Final[dict[str, tuple[str, ...]]] = {"seen": SEEN_STYLES, "unseen": (UNSEEN_STYLE,)}

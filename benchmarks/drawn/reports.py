@@ -20,9 +20,9 @@ from napari_maskinversion.bench.reports.tables import (
     paper_tables,
     percent,
 )
-from napari_maskinversion.demo_model.sprites import UNSEEN_STYLE
 
 from .methods import SCENE_METHODS
+from .sprites import UNSEEN_STYLE
 
 Page = dict[str, Any]
 KINDS: Final = {

@@ -14,7 +14,6 @@ from napari_maskinversion.bench.datasets.scenes import Case
 from napari_maskinversion.bench.measures.figures_file import Figures, FiguresFile, Report, Tell
 from napari_maskinversion.bench.measures.statistics import share
 from napari_maskinversion.demo_model.domains import KINDS, NAMES, Split
-from napari_maskinversion.demo_model.sprites import SETS
 
 from .cases import (
     ModelUnderTest,
@@ -39,6 +38,7 @@ from .methods import (
     why_not,
 )
 from .plans import Plan, ScenesPlan
+from .sprites import SETS
 
 VALIDATION_PER_CLASS: Final = 20
 BATCH: Final = 32  # images measured at once

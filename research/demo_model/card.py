@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from napari_maskinversion.demo_model.sprites import UNSEEN_STYLE
+from benchmarks.drawn.sprites import UNSEEN_STYLE
 from napari_maskinversion.demo_model.vocabulary import Name
 
 from .model import MODEL_CONFIG, WEIGHTS_FILE

@@ -77,8 +77,8 @@ def rebuild_command(
     Downloads the drawings. Aerial and microscopy names are learned from the folder of real images.
     A stopped run in the same folder continues. The folder can then be used as a model.
     """
+    from benchmarks.drawn.sprites import SpriteError
     from napari_maskinversion.demo_model.domains import data_folder
-    from napari_maskinversion.demo_model.sprites import SpriteError
     from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, taught
     from napari_maskinversion.engine.compute.devices import choose_device
 

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import measuring
+from benchmarks.drawn.sprites import load_sprites
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.demo_model.domains import data_folder, load
 from napari_maskinversion.demo_model.scenes import generator, pyramid
-from napari_maskinversion.demo_model.sprites import load_sprites
 from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, taught
 
 from . import probe

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from napari_maskinversion.demo_model.sprites import (
+from benchmarks.drawn.sprites import (
     SETS,
     STYLES,
     UNSEEN_STYLE,

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.drawn.sprites import STYLES, UNSEEN_STYLE
 from napari_maskinversion.demo_model.backgrounds import MEASURING
 from napari_maskinversion.demo_model.scenes import SceneBatch, SceneStyle, compose, generator
-from napari_maskinversion.demo_model.sprites import STYLES, UNSEEN_STYLE
 from napari_maskinversion.demo_model.vocabulary import REAL
 
 from .losses import min_max, soft_dice

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from benchmarks.drawn.sprites import SEEN_STYLES, SETS, load_sprites
 from napari_maskinversion.base.atomic_files import write_whole
 from napari_maskinversion.demo_model.domains import (
     FOLDER_VARIABLE,
@@ -30,7 +31,6 @@ from napari_maskinversion.demo_model.domains import (
     read_picture,
 )
 from napari_maskinversion.demo_model.scenes import CALM, compose, generator, pyramid
-from napari_maskinversion.demo_model.sprites import SEEN_STYLES, SETS, load_sprites
 from napari_maskinversion.demo_model.vocabulary import CHOSEN, OBJECTS, REAL, Name
 
 from .painted import PAINTED, PaintedSample

@@ -6,7 +6,10 @@ from functools import partial
 import pytest
 
 from benchmarks.drawn.cases import ModelUnderTest, subject_of
+from tests.bench.conftest import Measured, measured
 from tests.scenes import demo_model
+
+__all__ = ["Measured", "measured"]  # the fixture of the commands that are installed
 
 Bench = Callable[..., tuple[int, str, str]]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.drawn.sprites import SETS
 from napari_maskinversion import load_model
-from napari_maskinversion.demo_model.sprites import SETS
 from napari_maskinversion.demo_model.vocabulary import DRAWN
 from napari_maskinversion.language.generation.small_gpt import read_record
 from research.demo_model.card import CARD

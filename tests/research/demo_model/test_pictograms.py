@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_maskinversion.demo_model.sprites import (
+from benchmarks.drawn.sprites import (
     SEEN_STYLES,
     STYLES,
 )

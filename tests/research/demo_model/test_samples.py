@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from benchmarks.drawn.sprites import SETS, UNSEEN_STYLE
 from napari_maskinversion.demo_model.domains import files_of
-from napari_maskinversion.demo_model.sprites import SETS, UNSEEN_STYLE
 from napari_maskinversion.demo_model.vocabulary import NAMES
 from research.demo_model.painted import PAINTED, PaintedSample
 from research.demo_model.pictograms import EVERY_SET

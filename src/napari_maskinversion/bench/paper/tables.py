@@ -50,8 +50,6 @@ METHODS: Final[Mapping[str, str]] = {
     "SCLIP": "sclip",
     "MaskInversion": "maskinversion",
 }
-CONVERGED: Final = 10  # the step from which the paper's curve on VOC is flat
-LAST_STEP: Final = 100
 OF_OTHERS: Final = "quoted there from others; its towers ({}) are not measured here"
 UNPUBLISHED: Final = (
     "no weights of this size are published (AlphaCLIP has B/16 and L/14); a file of your own: "

@@ -1,4 +1,4 @@
-"""The commands ``bench paper`` and ``bench tune``: the paper's tables and curve, run again."""
+"""The command ``bench paper``: the paper's tables, run again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ...base.errors import InputError
 from ...base.reading import check_file
 from ...base.targets import check_folder
 from ...base.wording import counted
-from ...bench.datasets.registry import DATASETS, VOC_CLASSES
 from ...bench.paper import TABLES
 from ...engine.settings import InversionConfig
 from ...language.generation.registry import DECODERS
@@ -24,8 +23,8 @@ from ..captions import Beams, CaptionSource, Memory, SearchOption
 from ..console import echo, say
 from ..options import with_option_groups
 from ..running import load, load_captioner
-from .data_sets import Data, Weights, follow_records
-from .shared import Device, ModelName, Rate, SkipBad, Steps, bench, follow, is_ours
+from .data_sets import Data, Weights
+from .shared import Device, Rate, SkipBad, Steps, bench, follow
 
 if TYPE_CHECKING:
     from ...bench.paper.running import PaperPlan
@@ -37,7 +36,7 @@ _USUAL: Final = GenerationSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Options of both commands."""
+    """Options of the commands that repeat what the paper measured."""
 
     data: Data = None
     voc_classes: Annotated[
@@ -249,77 +248,3 @@ def _left_out(plan: PaperPlan) -> list[str]:
     if not (plan.backbones.models and (plan.sets.opened or timed)):
         lines.append("Nothing can be measured: the tables show the paper's figures alone.")
     return lines
-
-
-@bench.command("tune")
-@with_option_groups
-def tune_command(
-    *,
-    model: ModelName = "ViT-B-16/openai",
-    split: Annotated[
-        str, typer.Option(help="Split of VOC; the paper's curve is probably of val.")
-    ] = "val",
-    rates: Annotated[
-        str, typer.Option(help="Learning rates, separated by commas.")
-    ] = "0.05,0.1,0.2,0.5,1",
-    steps: Annotated[int, typer.Option(help="Last step.")] = 100,
-    out: Annotated[
-        Path,
-        typer.Option(help="Folder for table, CSV, plots and figures; a stopped run continues."),
-    ] = Path("tune"),
-    options: RunOptions,
-) -> None:
-    """Find learning rate and steps on Pascal VOC, and which of them the paper's curve agrees with.
-
-    The paper does not state its learning rate: the published code has 0.1, its example 0.5. To
-    choose your own settings, use --split train, because the tables are measured on val.
-    """
-    values = _rates(rates)
-    InversionConfig(steps=steps)
-    spec = DATASETS[VOC_CLASSES[options.voc_classes]]
-    spec.check_split(split)
-    from ...base.targets import check_targets
-    from ...bench.measures.figures_file import (
-        figures_page,
-        records_path,
-        typed_command,
-        write_figures,
-    )
-    from ...bench.measures.measuring import Measuring, open_records
-    from ...bench.reports.paper_report import check_files, write_files
-    from ...bench.reports.tuning import TUNING, cells_of, curve_of, tuning_markdown, tuning_plan
-
-    json, overwrite, plots = out / f"{TUNING.file}.json", options.overwrite, not options.no_plots
-    read = [] if options.data is None else [options.data]
-    check_files([TUNING], out, overwrite=overwrite, inputs=read, plots=plots)
-    check_targets([json, records_path(json)], overwrite=overwrite, inputs=read, is_ours=is_ours)
-    dataset = spec.open(options.data, split)
-    named = {name: getattr(options, name) for name in ("resolution", "limit", "skip_bad")}
-    plan = tuning_plan(model, values, steps, **named)
-    store = open_records(json, "tune", plan, dataset, overwrite=overwrite)
-    job = Measuring(
-        dataset, plan, store, lambda name: load(RunSettings(model=name, device=options.device))
-    )
-    follow_records(job, json)
-    keys = [key for key in job.keys if key not in job.skipped]
-    curves = [curve_of(store, plan, entry, keys) for entry in plan.entries]
-    px = options.resolution
-    settings = {"model": model, "data": dataset.name, "images": len(keys), "px": px}
-    parts = {
-        f"rate {curve.rate:g}": {"points": curve.points, "drift": curve.drift} for curve in curves
-    }
-    write_figures(figures_page("tune", settings, parts), json)
-    text = tuning_markdown(curves, settings, typed_command())
-    echo(text)
-    write_files(TUNING, cells_of(curves, model), text, out, plots=plots)
-    say(f"Wrote table, CSV and figures to {out}")
-
-
-def _rates(text: str) -> tuple[float, ...]:
-    try:
-        rates = tuple(dict.fromkeys(float(part) for part in text.split(",")))
-    except ValueError:
-        raise InputError(f"--rates takes numbers such as 0.1,0.5; got {text!r}.") from None
-    for rate in rates:
-        InversionConfig(learning_rate=rate)  # raises for what cannot be one
-    return rates

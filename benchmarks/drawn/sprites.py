@@ -22,9 +22,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.atomic_files import replacing
-from ..base.cache_folder import cache_folder, is_offline
-from .vocabulary import OBJECTS, Name
+from napari_maskinversion.base.atomic_files import replacing
+from napari_maskinversion.base.cache_folder import cache_folder, is_offline
+from napari_maskinversion.demo_model.vocabulary import OBJECTS, Name
 
 
 class SpriteError(RuntimeError):

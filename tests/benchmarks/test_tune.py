@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from napari_maskinversion.bench.measures.figures_file import RecordStore
-from napari_maskinversion.bench.reports.tuning import (
+from benchmarks.paper import commands as command
+from benchmarks.paper.tuning import (
     Curve,
     best_of,
     curve_of,
@@ -20,12 +20,12 @@ from napari_maskinversion.bench.reports.tuning import (
     tuning_plan,
     verdict,
 )
-from napari_maskinversion.cli.bench import paper as command
+from napari_maskinversion.bench.measures.figures_file import RecordStore
+from tests.bench.datasets.archives import SETS
+from tests.bench.sets import ok, one_line
 from tests.scenes import demo_model
 
-from ..conftest import Bench, Measured
-from ..datasets.archives import SETS
-from ..sets import ok, one_line
+from .conftest import Bench, Measured
 
 
 def curve(

@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...engine.settings import InversionConfig
-from ..measures.entries import Entry
-from ..measures.figures_file import RecordStore
-from ..measures.measuring import MeasuringPlan
-from ..measures.statistics import share
-from ..paper.tables import CONVERGED, LAST_STEP, TABLES, Cell, Figure, Table
-from .tables import joined, markdown_table
+from napari_maskinversion.bench.measures.entries import Entry
+from napari_maskinversion.bench.measures.figures_file import RecordStore
+from napari_maskinversion.bench.measures.measuring import MeasuringPlan
+from napari_maskinversion.bench.measures.statistics import share
+from napari_maskinversion.bench.paper.tables import TABLES, Cell, Figure, Table
+from napari_maskinversion.bench.reports.tables import joined, markdown_table
+from napari_maskinversion.engine.settings import InversionConfig
 
+CONVERGED: Final = 10  # the step from which the paper's curve on VOC is flat
+LAST_STEP: Final = 100
 _STEPS: Final = {row.point: row.values for row in TABLES["steps"].rows if row.point is not None}
 PAPER_ACCURACY: Final = _STEPS[CONVERGED]["voc", "acc1"]
 TUNING: Final = Table(
