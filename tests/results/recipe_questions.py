@@ -12,11 +12,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from napari_maskinversion.app.explore.searches import fits
+from napari_maskinversion.app.explore.searches import reusable
 from napari_maskinversion.app.layer_input.run_input import ImageFingerprint
 from napari_maskinversion.app.requests.run_task import Request
 from napari_maskinversion.app.session import ResultRecord, Scope, Session, staleness
-from napari_maskinversion.app.session.records import words_of
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import identify_all, identify_image
 from napari_maskinversion.base.regions import Regions
@@ -34,10 +33,11 @@ from napari_maskinversion.pipeline.run import PlaneTask
 from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.archive import save_archive
 from napari_maskinversion.results.export.bundle import Bundle, compress_masks
+from napari_maskinversion.results.recipe import Recipe
 from napari_maskinversion.results.region_result import RegionResult, WindowRecord
 from napari_maskinversion.results.results import Results
-from napari_maskinversion.results.run_info import RunInfo, space_of
-from napari_maskinversion.results.settings import RunSettings, fields_of
+from napari_maskinversion.results.run_info import RunInfo
+from napari_maskinversion.results.settings import RunSettings
 from napari_maskinversion.results.spaces import Space
 from napari_maskinversion.review.reporting import calibrate_from_files
 
@@ -196,12 +196,15 @@ class World:
 
 def settings_of_a_run(before, now, folder):
     """Would runs with either settings compute the same embeddings?"""
-    return [] if before.settings.same_embeddings(now.settings) else ["other"]
+    different = Recipe.of_settings(before.settings).differences(Recipe.of_settings(now.settings))
+    return ["other"] if any(difference.needs_run for difference in different) else []
 
 
 def embeddings(before, now, folder):
     """Can embeddings be compared: in a library, a map, a search, a training?"""
-    return Space.of(before.results).differences(Space.of(now.results))
+    spaces = [Space.of(world.results) for world in (before, now)]
+    different = spaces[0].recipe.differences(spaces[1].recipe)
+    return [difference.text for difference in different]
 
 
 def batch(before, now, folder):
@@ -220,8 +223,7 @@ def project(before, now, folder):
 
 def find(before, now, folder):
     """Can words be looked for in the results shown, without a run?"""
-    same = fits(before.record(), "image", now.settings)
-    return [] if same else ["other"]
+    return [] if reusable([before.record()], "image", now.settings) else ["other"]
 
 
 def next_run(before, now, folder):
@@ -261,12 +263,13 @@ def panel(before, now, folder):
 
 def words(before, now, folder):
     """Are regions ranked by the same words?"""
-    return [] if words_of(before.words) == words_of(now.words) else ["other"]
+    different = Recipe.of_words(before.words).differences(Recipe.of_words(now.words))
+    return ["other"] if different else []
 
 
 def space(before, now, folder):
     """Are embeddings by one model and method?"""
-    spaces = {space_of(world.model, world.settings.method) for world in (before, now)}
+    spaces = {world.results.info.space for world in (before, now)}
     return [] if len(spaces) == 1 else ["other"]
 
 
@@ -278,7 +281,7 @@ def classifier(before, now, folder):
     named = Learned(name="cells.safetensors", sha256="", decisions=1, file=file)
     words = replace(before.words, learned=named)
     try:
-        Ranker(words).check_space(now.settings, space_of(now.model, now.settings.method))
+        Ranker(words).check_space(now.settings, now.weights)
     except InputError as error:
         return re.search(r"embeddings of (.*); run", str(error))[1].split(", ")
     return []
@@ -457,8 +460,6 @@ def write_table():
             with tempfile.TemporaryDirectory() as folder:
                 table.writerow({"change": row.title, **answers(row, Path(folder))})
 
-
-assert SETTINGS.keys() == {setting.key for setting in fields_of()}
 
 if __name__ == "__main__":
     write_table()

@@ -7,7 +7,7 @@ project; in a library.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +26,7 @@ from ...library.library import Library
 from ...library.thumbnails import Pixels, outlined
 from ...regions.sam.checkpoints import on_disk
 from ...results.export.bundle import Masks, compress_masks
+from ...results.recipe import Recipe
 from ...results.region_result import RegionResult
 from ...results.results import Results
 from ...results.run_info import RunInfo
@@ -111,20 +112,33 @@ def find_regions(
     )
 
 
-def fits(record: ResultRecord, image: Any, wanted: RunSettings) -> bool:
-    """Return whether a run with other settings would embed as a record of the image has it.
+def reusable(
+    records: Iterable[ResultRecord | None], image: Any, settings: RunSettings
+) -> list[ResultRecord]:
+    """Return those records of an image that a run with these settings would embed alike.
 
     Whether pixels and regions are the same is for `find_regions` to say.
     """
-    if record.fingerprint is None or record.snapshot.image is not image or not record.results:
-        return False
-    was = record.results.info.settings
-    names = ("model", "method", "inversion", "resolution", "keep_aspect")
-    if any(was.get(name) != wanted.get(name) for name in names):
-        return False
-    if wanted.window.mode == "whole":
-        return all(region.window.whole for region in record.results.regions)
-    return was.window == wanted.window
+    wanted = Recipe.of_settings(settings)
+    alike = []
+    for record in records:
+        if record is None or record.fingerprint is None or not record.results:
+            continue
+        if record.snapshot.image is not image:
+            continue
+        different = _as_seen(record, settings).differences(wanted)
+        if not any(difference.part == "embedding" for difference in different):
+            alike.append(record)
+    return alike
+
+
+def _as_seen(record: ResultRecord, settings: RunSettings) -> Recipe:
+    """Return the recipe of results; windows that are the whole image are as good as wanted ones."""
+    regions = record.results.regions
+    if settings.window.mode != "whole" or not all(region.window.whole for region in regions):
+        return record.recipe
+    window = {"window": "whole", "window.context": settings.window.context}
+    return record.recipe.joined(Recipe(embedding=window))
 
 
 # -- where nobody drew regions ---------------------------------------------------------------------
@@ -214,7 +228,8 @@ def find_anywhere(
     # SAM 3 proposes what words say; others propose all that is there.
     asked = getattr(proposer, "words", None)
     pixels = picture_digest(search.picture)
-    key = (pixels, search.plane, model.fingerprint, settings.of_embeddings, file, asked)
+    chosen = replace(Recipe.of_settings(settings), ranking={})
+    key = (pixels, search.plane, model.fingerprint, chosen, file, asked)
     candidates = proposed.get(key, lambda: propose(model, source, settings, proposer))
     fitting = candidates.found(candidates.search(model, query), -1.0)
     values = fitting.similarities.tolist()

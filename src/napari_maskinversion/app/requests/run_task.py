@@ -23,6 +23,7 @@ from ...language.captions.bank import CaptionBank
 from ...language.labels.vocabulary import Vocabulary
 from ...pipeline.progress import Progress
 from ...pipeline.run import PlaneTask
+from ...results.recipe import Recipe, Weights
 from ...results.results import Results
 from ...results.settings import RunSettings
 from ..session import ResultRecord, Snapshot
@@ -87,11 +88,10 @@ class Request:
     def continued(self, model: Backbone, pixels: ImageFingerprint) -> LiveRun | None:
         """Return a run that goes on with the results of before; None if they would differ."""
         before = self.before
-        if before is None or before.fingerprint != pixels:
+        if before is None:
             return None
-        info, now = before.results.info, self.settings.changed({"model": model.name})
-        same = info.fingerprint == model.fingerprint and info.units == self.units
-        if not (same and now.same_embeddings(info.settings)):
+        different = before.recipe.differences(self._recipe(model, pixels))
+        if any(difference.needs_run for difference in different):
             return None
         from ...pipeline.live import LiveRun
 
@@ -99,6 +99,12 @@ class Request:
         live.adopt(before.results, before.identities)
         live.judge(self.settings.unsure)
         return live
+
+    def _recipe(self, model: Backbone, pixels: ImageFingerprint) -> Recipe:
+        """Return what the results are made from, but for the regions and their words."""
+        weights = Weights(model.fingerprint, model.name)
+        facts = Recipe(image={"image": pixels, "units": self.units}, embedding={"weights": weights})
+        return Recipe.of_settings(self.settings.changed({"model": model.name})).joined(facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
