@@ -41,7 +41,7 @@ MORE_FORMATS: Final = ["formats"]  # the difference that needs no computing
 _LABEL_IMAGES: Final = (".tif", ".tiff")  # as this program writes them, with names beside
 
 
-class Fingerprint(BaseModel):
+class FileFingerprint(BaseModel):
     """What tells a file, or a folder of files (zarr), from others, also copied or touched ones."""
 
     name: str
@@ -69,7 +69,7 @@ class Fingerprint(BaseModel):
     def fits(self, path: Path) -> bool:
         """Return whether a file has this name and content; it is read only if its time differs."""
         if is_address(path):
-            return exists(path) and self == Fingerprint.of(path)
+            return exists(path) and self == FileFingerprint.of(path)
         try:
             size, changed = _size_and_time(path)
             if (path.name, size) != (self.name, self.bytes):
@@ -102,24 +102,24 @@ class Finished(BaseModel):
     """What an image was computed from, and the files of its results."""
 
     version: int
-    image: Fingerprint
-    regions: Fingerprint
+    image: FileFingerprint
+    regions: FileFingerprint
     settings: dict[str, Any]  # By the key of a `Setting`; weights in a file by their hash
     # The vocabulary, or templates and colours for names in the file of regions, and the names that
     # a file beside it holds
     words: dict[str, Any]
     formats: list[str]
     captions: str = ""  # Their hash
-    part: Fingerprint | None = None  # Of the part of the data set
-    files: list[Fingerprint] = []  # Of the files of the archive
+    part: FileFingerprint | None = None  # Of the part of the data set
+    files: list[FileFingerprint] = []  # Of the files of the archive
 
     @classmethod
     def of(cls, task: ImageTask) -> Self:
         """Describe a task as it is now."""
         return cls(
             version=VERSION,
-            image=Fingerprint.of(task.image),
-            regions=Fingerprint.of(task.regions),
+            image=FileFingerprint.of(task.image),
+            regions=FileFingerprint.of(task.regions),
             settings=_settings(task),
             words=_words(task),
             formats=list(task.formats),
@@ -142,7 +142,7 @@ class Finished(BaseModel):
 
     def with_files(self, folder: Path, **values: Any) -> Self:
         """Return the mark with the files of a folder among the results, and other values."""
-        new = [Fingerprint.of(file) for file in sorted(folder.iterdir())]
+        new = [FileFingerprint.of(file) for file in sorted(folder.iterdir())]
         names = {file.name for file in new}
         files = [*(file for file in self.files if file.name not in names), *new]
         return self.model_copy(update={**values, "files": files})

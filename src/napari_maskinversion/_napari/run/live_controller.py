@@ -239,7 +239,7 @@ class LiveResults(QObject):
         series = (*session.run.layers, answer.picture)
         ours = before is not None and before is self._shown and series == self._series
         if before is not None and ours:  # what they were made with is kept with the run
-            different = before.snapshot.recipe.differences(session.snapshot().recipe)
+            different = before.snapshot.recipe.differences(session.run.snapshot().recipe)
             ours = not any(
                 difference.key == "choice" or (difference.is_setting and difference.needs_run)
                 for difference in different

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...base import progress_words as words
 from ...base.errors import InputError
+from ...base.identity import ImagePlace, RegionKey
 from ...base.identity import plane_of as position_of
 from ...base.regions import Region
 from ...language.ranking.query import direction, embed_query, wanted_and_not
@@ -305,8 +306,9 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
         check_stopped()
         picture = library.thumbnail(row["id"])
         y0, x0, y1, x1 = (row[name] for name in ("y0", "x0", "y1", "x1"))
-        at, box = position_of(row["plane"]), (y0, x0, y1, x1)
-        place = RegionPlace(row["image"], row["region"], at, series=row["series"], box=box)
+        file = ImagePlace(row["image"], row["series"])
+        key = RegionKey(row["region"], position_of(row["plane"]))
+        place = RegionPlace.of(file, key, (y0, x0, y1, x1))
         shown = None if picture is None else outlined(picture)
         hits.append(FarHit(place, row["similarity"], row["label"], shown))
     total = library.info()["spaces"][space]["regions"]

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import MaskInversionError
+from ...base.identity import ImagePlace
 from ...base.progress import tick
 from ...base.wording import counted
-from ...batch.decided import archive_file, file_in
+from ...batch.decided import archive_file, place_in
 from ...batch.opened import OpenProject
 from ...learning.features import UNKNOWN, HasMeasures, Measured
 from ...library.deciding import key_of
@@ -44,7 +45,7 @@ class Elsewhere:
     notes: list[str] = field(default_factory=list)  # What was left out
     # By the image's hash: its name, and where the project has it; without one, the library
     names: dict[str, str] = field(default_factory=dict)
-    files: dict[str, tuple[str, int]] = field(default_factory=dict)
+    files: dict[str, ImagePlace] = field(default_factory=dict)
     _other: int = 0  # decisions about regions of other spaces
 
     def taught(self, results: Results, image: str) -> Taught:
@@ -77,7 +78,7 @@ class Elsewhere:
                 taught[content, key_of(row)] = vector, row.label or None, region
                 self.names[content] = PurePath(row.image).name
                 if self.project is None:
-                    self.files[content] = row.image, row.series
+                    self.files[content] = ImagePlace(row.image, row.series)
         return taught
 
     def _of_project(self, recipe: Recipe, own: set[ExemplarKey]) -> Taught:
@@ -97,7 +98,7 @@ class Elsewhere:
             except (MaskInversionError, OSError) as error:
                 self.notes.append(f"Left out {name}: {' '.join(str(error).split())}")
                 continue
-            self.names[content], self.files[content] = name, file_in(project, name)
+            self.names[content], self.files[content] = name, place_in(project, name)
             is_other = bool(Space.of(bundle.results).recipe.differences(recipe))
             for region in bundle.results.regions:
                 key = region.key

@@ -64,7 +64,7 @@ def staleness(session: Session) -> Staleness:
     run = session.run
     # The words of results change without a run.
     chosen = replace(record.snapshot, vocabulary=record.results.info.vocabulary).recipe
-    different = chosen.differences(session.snapshot().recipe)
+    different = chosen.differences(session.run.snapshot().recipe)
     changed = [difference for difference in different if difference.needs_run]
     keys = {difference.key for difference in changed}
     return Staleness(
