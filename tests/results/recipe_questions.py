@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 
 from napari_maskinversion.app.explore.searches import reusable
-from napari_maskinversion.app.layer_input.run_input import ImageFingerprint
 from napari_maskinversion.app.requests.run_task import Request
 from napari_maskinversion.app.session import ResultRecord, Scope, Session, staleness
 from napari_maskinversion.base.errors import InputError
@@ -178,7 +177,7 @@ class World:
     @property
     def shown(self):
         """What the model is shown of the image."""
-        return ImageFingerprint((frozenset({self.content}), self.looks), None)
+        return Recipe(image={"pixels": frozenset({self.content}), "looks": self.looks})
 
     def record(self, snapshot=None):
         """Return results as the panel keeps them."""
@@ -187,7 +186,7 @@ class World:
             results=self.results,
             snapshot=snapshot or SimpleNamespace(settings=self.settings, image="image"),
             identities=tuple(identities),
-            fingerprint=self.shown,
+            shown=self.shown,
         )
 
 

@@ -36,7 +36,7 @@ from ...results.spaces import Space
 from ...review.decisions import STATUSES, class_of
 from ..layer_input.coordinates import Plane, ViewPoint, plane_of
 from ..layer_input.pictures import Picture, copy_picture
-from ..layer_input.run_input import ImageFingerprint, PlaneFinder, identities, picture_digest
+from ..layer_input.run_input import PlaneFinder, identities, picture_digest, shown_to_model
 from ..requests.preparing import background_of, image_layers, usable_settings
 from ..requests.run_task import Request, RunTask
 from ..session import RegionPlace, ResultRecord, Session, Snapshot
@@ -87,12 +87,18 @@ def find_regions(
     known = None
     if candidates:
         show(words.COMPARING_INPUTS)
-        now = identities(run.input.tasks(check_stopped))
-        same = [one for one in candidates if one.identities == now]
-        # A run that was cancelled has results of its first regions only.
-        same = [one for one in same if len(one.results) == len(now)]
-        pixels = ImageFingerprint.of(run.input) if same else None
-        known = next((one for one in same if one.fingerprint == pixels), None)
+        drawn = identities(run.input.tasks(check_stopped))
+        regions = Recipe(regions={"regions": drawn})
+        alike = [
+            record
+            for record in candidates
+            # A run that was cancelled has results of its first regions only.
+            if len(record.results) == len(drawn) and not record.recipe.differences(regions)
+        ]
+        if alike:  # The pixels of a large image take their time
+            shown = shown_to_model(run.input)
+            alike = [record for record in alike if not record.recipe.differences(shown)]
+        known = next(iter(alike), None)
     record = known or RunTask(run, store).run()
     results, masks = record.results, record.masks
     show(Update(text=words.COMPARING_WORDS, fraction=1.0))
@@ -123,7 +129,7 @@ def reusable(
     wanted = Recipe.of_settings(settings)
     alike = []
     for record in records:
-        if record is None or record.fingerprint is None or not record.results:
+        if record is None or record.shown is None or not record.results:
             continue
         if record.snapshot.image is not image:
             continue

@@ -124,7 +124,7 @@ class ResultRecord:
     # As the layer shows them, where that is something else; empty otherwise
     painted_as: tuple[RegionIdentity, ...] = ()
     masks: Any = None  # Their pixels; None while a run goes on
-    fingerprint: Any = None  # What the model was shown
+    shown: Recipe | None = None  # What the model was shown of the image; None if unknown
     decisions: bytes = b""  # Decisions that came with reopened results
     live: bool = False  # Whether live mode made them, or they come from a file
     reopened: bool = False
@@ -133,7 +133,9 @@ class ResultRecord:
     @property
     def recipe(self) -> Recipe:
         """What the results were computed from."""
-        return self.results.info.recipe.joined(Recipe(image={"image": self.fingerprint}))
+        shown = self.shown or Recipe(image={"pixels": None})
+        regions = Recipe(regions={"regions": self.identities})
+        return self.results.info.recipe.joined(shown, regions)
 
     @property
     def plane(self) -> Position | None:
