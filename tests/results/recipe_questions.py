@@ -252,11 +252,13 @@ def results_file(before, now, folder):
 
 def panel(before, now, folder):
     """What has changed since the results shown were made?"""
-    session = Session(settings=before.settings, scope=before.scope, vocabulary=before.words)
-    session.show(before.record(session.snapshot()))
-    session.settings, session.scope, session.vocabulary = now.settings, now.scope, now.words
-    session.image_changed = now.shown != before.shown
-    session.changed_regions = frozenset(range(abs(now.region_count - before.region_count)))
+    session = Session()
+    run = session.run
+    run.settings, run.scope, run.vocabulary = before.settings, before.scope, before.words
+    session.show(before.record(run.snapshot()))
+    run.settings, run.scope, run.vocabulary = now.settings, now.scope, now.words
+    run.image_changed = now.shown != before.shown
+    run.changed_regions = frozenset(range(abs(now.region_count - before.region_count)))
     return staleness(session).text.removesuffix(" changed: update").split(", ")
 
 

@@ -13,7 +13,7 @@ from napari.utils.colormaps import Colormap
 from napari_maskinversion.app.layer_input.coordinates import ViewPoint, plane_of
 from napari_maskinversion.app.layer_input.layer_facts import FILE, file_of
 from napari_maskinversion.app.layer_input.pictures import copy_picture
-from napari_maskinversion.app.layer_input.run_input import ImageFingerprint
+from napari_maskinversion.app.layer_input.run_input import changes_pixels, shown_to_model
 from napari_maskinversion.app.requests.preparing import background_of, image_layers, prepare
 from napari_maskinversion.app.session import Scope, Session
 from napari_maskinversion.base.errors import InputError
@@ -256,7 +256,7 @@ def test_pixels_of_each_channel_that_is_displayed_count_and_hiding_one_does_not(
     cells = viewer.add_labels(label_image(2, 40, 40).astype(np.int32))
     session.choose(image=red, regions=cells)
     session.run.scope = Scope(channels="displayed")
-    before = ImageFingerprint.of(prepare(viewer, session))
+    before = shown_to_model(prepare(viewer, session))
     blue.visible = False
     different = shown_to_model(prepare(viewer, session)).differences(before)
     assert {difference.key for difference in different} == {"pixels", "looks"}
