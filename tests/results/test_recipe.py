@@ -8,9 +8,11 @@ import csv
 
 import pytest
 
-from napari_maskinversion.results.settings import fields_of
+from napari_maskinversion.batch.finished import Finished, differences, write_finished
+from napari_maskinversion.results.recipe import PARTS, Recipe, Weights
+from napari_maskinversion.results.settings import RunSettings, fields_of
 
-from .recipe_questions import QUESTIONS, ROWS, TABLE, answers
+from .recipe_questions import QUESTIONS, ROWS, TABLE, World, answers
 
 # Where two questions disagreed for no reason, the safe answer.
 SAFER = {
@@ -48,3 +50,41 @@ def test_the_table_asks_twelve_questions_about_every_setting():
     assert table().keys() == {row.title for row in ROWS}
     assert {row.change for row in ROWS} >= {setting.key for setting in fields_of()}
     assert len(QUESTIONS) == 12
+
+
+def test_what_one_of_two_recipes_does_not_know_is_no_difference():
+    known = Recipe.of_settings(RunSettings())
+    assert not Recipe().differences(known)
+    assert not known.differences(Recipe(embedding={"weights": Weights("abc")}))
+    (difference,) = known.differences(Recipe(embedding={"inversion.steps": 3, "another": 1}))
+    assert (difference.part, difference.name) == ("embedding", "steps")
+    assert difference.text == "steps 10 instead of 3"
+
+
+def test_a_model_under_another_name_is_the_same_by_its_hash():
+    recipes = [Recipe(embedding={"weights": Weights("abc", name)}) for name in ("demo", "a/demo")]
+    assert not recipes[0].differences(recipes[1])
+    (difference,) = recipes[0].differences(Recipe(embedding={"weights": Weights("fed", "other")}))
+    assert difference.text == "model demo instead of other"
+
+
+def test_each_setting_but_those_of_the_machine_has_a_part():
+    recipe = Recipe.of_settings(RunSettings())
+    facts = [key for part in PARTS for key in getattr(recipe, part)]
+    assert sorted(facts) == sorted(
+        setting.key for setting in fields_of() if setting.key not in ("device", "chunk_size")
+    )
+
+
+def test_a_mark_with_a_setting_of_another_version_does_not_fit(tmp_path):
+    task = World(RunSettings()).task(tmp_path)
+    task.archive.mkdir(parents=True)
+    finished = Finished.of(task)
+    lacking = {key: value for key, value in finished.settings.items() if key != "keep_aspect"}
+    for settings, names in (
+        (finished.settings, []),
+        ({**finished.settings, "sharpen": True}, ["sharpen"]),
+        (lacking, ["keep_aspect"]),
+    ):
+        write_finished(finished.model_copy(update={"settings": settings}), task.archive)
+        assert differences(task) == names

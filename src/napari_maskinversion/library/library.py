@@ -547,7 +547,8 @@ class Library:
     def forget(self, image: str | Path, *, series: int = 0) -> int:
         """Remove the regions of an image that has none any more; return how many there were."""
         place = place_of(Path(image), series)
-        return self._store.remove("path = :path AND series = :series", place._asdict())
+        values = {"path": place.path, "series": place.series}
+        return self._store.remove("path = :path AND series = :series", values)
 
     def compact(self) -> int:
         """Rewrite the files without what was removed or replaced; return how many vectors went."""

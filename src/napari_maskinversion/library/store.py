@@ -374,7 +374,12 @@ class Store:
         One whose path is not known, or that was moved, is the one of the same name and pixels.
         """
         query = "SELECT id, path, content FROM images WHERE series = :series AND "
-        about = {**place._asdict(), "name": image.name, "content": image.content}
+        about = {
+            "path": place.path,
+            "series": place.series,
+            "name": image.name,
+            "content": image.content,
+        }
         here = database.execute(f"{query} path = :path AND path <> ''", about).fetchone()
         if here is None and image.content:
             moved = bool(place.path) and Path(place.path).exists()

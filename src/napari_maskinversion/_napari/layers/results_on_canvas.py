@@ -242,7 +242,11 @@ class ResultsOnCanvas:
 
     def _plane(self, image: Any, finder: PlaneFinder | None, position: Position) -> Plane | None:
         """Return the plane of a region; None if its image is gone or has another size."""
-        if finder is None or image not in self.viewer.layers or not self._has_its_size(image, finder):
+        if (
+            finder is None
+            or image not in self.viewer.layers
+            or not self._has_its_size(image, finder)
+        ):
             return None
         return finder.plane(position if finder.all_planes else ())
 
