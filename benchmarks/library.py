@@ -93,7 +93,8 @@ def measure(vectors: NDArray[np.float32], folder: Path) -> dict[str, Any]:
     import torch
 
     from napari_maskinversion import Library
-    from napari_maskinversion.library.store import ImageRecord, Store
+    from napari_maskinversion.base.identity import ImageIdentity, ImagePlace
+    from napari_maskinversion.library.store import Store
     from napari_maskinversion.results.spaces import Space
 
     count, width = vectors.shape
@@ -107,8 +108,9 @@ def measure(vectors: NDArray[np.float32], folder: Path) -> dict[str, Any]:
             {"region": n, "label": f"w{n % 50}", "suggestion": f"w{n % 50}", **box, **texts}
             for n in range(first, first + number)
         ]
-        image = ImageRecord(path=f"/images/{first}.png", name=f"{first}.png", content=str(first))
-        store.write(space, image, rows, vectors[first : first + number])
+        place = ImagePlace(f"/images/{first}.png")
+        image = ImageIdentity(f"{first}.png", content=str(first))
+        store.write(space, place, image, rows, vectors[first : first + number])
 
     seconds = measuring.timed(lambda: [add(n, 1000) for n in range(0, count - 1000, 1000)])
     one_image = measuring.timed(lambda: add(count - 1000, 50))

@@ -28,21 +28,6 @@ DECISION_COPIES = {
     "review_learning.KnownRegions",
     "review.Review.take",
 }
-# What answers whether results, records or classifiers still fit, each with a rule of its own.
-FIT_QUESTIONS = {
-    "settings.RunSettings.same_embeddings",
-    "spaces.Space.differences",
-    "finished.differences",
-    "decided.stale_reasons",
-    "searches.fits",
-    "run_task.Request.continued",
-    "running._differences",
-    "next_step.staleness",
-    "records.same_regions",
-    "run_info.space_of",
-    "ranking.Ranker.check_space",
-    "reporting._check",
-}
 COMPUTED = (ast.Compare, ast.Call, ast.BoolOp, ast.UnaryOp)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -147,11 +132,6 @@ def decision_copies(package):
     return len(DECISION_COPIES & package.defined_names)
 
 
-def fit_questions(package):
-    """Count what answers whether something still fits."""
-    return len(FIT_QUESTIONS & package.defined_names)
-
-
 def progress_records(package):
     """Count classes with ``fraction``, or with ``done`` and ``total``."""
     count = 0
@@ -244,7 +224,6 @@ def conditional_expressions_per_1000_lines(package):
 
 COUNTERS = (
     decision_copies,
-    fit_questions,
     progress_records,
     any_annotations,
     any_fields_of_the_state,

@@ -148,6 +148,33 @@ def test_variables_name_the_thing(name):
     assert vague == []
 
 
+# Functions that say by themselves whether something still fits what is wanted: all others ask
+# these. The list may only get shorter.
+ANSWERS = {"results/recipe.py: differences", "batch/finished.py: fits"}
+# What such functions are called.
+QUESTION = re.compile(
+    r"_?(fits|differs|differences|is_stale|stale_reasons|staleness|continued|reusable"
+    r"|same_(embeddings|settings|space|image|pixels)|has_(its_image|pixels_of)|check_(space|alike))"
+)
+# Where there are no results, such a name asks something else: whether a method fits a model, say.
+BELOW_RESULTS = ("base/", "engine/", "images/", "language/", "regions/", "diffusion/")
+
+
+def answers(path):
+    """Yield the functions of a module that answer such a question and ask no other one."""
+    for node in nodes_of(path):
+        if isinstance(node, ast.FunctionDef) and QUESTION.fullmatch(node.name):
+            calls = [inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+            names = [getattr(call, "attr", getattr(call, "id", "")) for call in calls]
+            if not any(QUESTION.fullmatch(name) for name in names):
+                yield node.name
+
+
+def test_two_functions_say_whether_results_still_fit():
+    modules = [path for path in MODULES if not name_of(path).startswith(BELOW_RESULTS)]
+    assert {f"{name_of(path)}: {name}" for path in modules for name in answers(path)} == ANSWERS
+
+
 def test_these_checks_see_what_they_look_for(tmp_path):
     module = tmp_path / "module.py"
     module.write_text('def f(given):\n    """Give it."""\n    found = given\n')
@@ -156,6 +183,10 @@ def test_these_checks_see_what_they_look_for(tmp_path):
     compared = tmp_path / "test_module.py"
     compared.write_text("assert_allclose(a, b, atol=1)\nnp.allclose(a, b)\nassert_allclose(a, b)\n")
     assert list(comparisons_without_tolerance(compared)) == [2, 3]
+    module = tmp_path / "questions.py"
+    asks = "def continued(self):\n    return self.recipe.differences(1)\n"
+    module.write_text(f"def same_embeddings(one, two):\n    return one == two\n{asks}")
+    assert list(answers(module)) == ["same_embeddings"]
 
 
 def comparisons_without_tolerance(path):
@@ -230,7 +261,6 @@ def test_the_counters_see_what_they_look_for(tmp_path):
     lines = 2 * MODULE_OF_CONCEPTS.count("\n")
     assert counts == {
         "decision_copies": 1,  # by its name
-        "fit_questions": 0,
         "progress_records": 2,
         "any_annotations": 3,  # of the panel
         "any_fields_of_the_state": 4,

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from napari_maskinversion.batch.finished import Fingerprint
+from napari_maskinversion.batch.finished import FileFingerprint
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project
 from tests.stores import image_store
@@ -165,7 +165,7 @@ def storage(request, tmp_path) -> Iterator[tuple[str, Callable[[str, bytes], Non
 def test_a_file_of_other_content_is_another_one_at_the_same_size(storage):
     address, write = storage
     write("a.png", b"one")
-    before = Fingerprint.of(Path(f"{address}/a.png"))
+    before = FileFingerprint.of(Path(f"{address}/a.png"))
     assert before.bytes == 3
     assert before.fits(Path(f"{address}/a.png"))
     write("a.png", b"two")
@@ -176,7 +176,7 @@ def test_a_zarr_folder_is_another_one_when_a_file_in_it_is(storage):
     address, write = storage
     for name in ("0/c/0", "0/c/1", "zarr.json"):
         write(f"a.zarr/{name}", b"one")
-    before = Fingerprint.of(Path(f"{address}/a.zarr"))
+    before = FileFingerprint.of(Path(f"{address}/a.zarr"))
     assert before.bytes == 9
     assert before.fits(Path(f"{address}/a.zarr"))
     write("a.zarr/0/c/1", b"two")

@@ -23,7 +23,7 @@ from napari_maskinversion.base import reading
 from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch.finished import (
-    Fingerprint,
+    FileFingerprint,
     Finished,
     differences,
     write_finished,
@@ -278,7 +278,7 @@ def test_a_changed_chunk_of_a_zarr_is_another_image(tmp_path):
     chunk = tmp_path / "image.zarr" / "0" / "0.0"
     chunk.parent.mkdir(parents=True)
     chunk.write_bytes(b"one")
-    mark = Fingerprint.of(tmp_path / "image.zarr")
+    mark = FileFingerprint.of(tmp_path / "image.zarr")
     assert mark.fits(tmp_path / "image.zarr")
     assert mark.fits(shutil.copytree(tmp_path / "image.zarr", tmp_path / "copy" / "image.zarr"))
     chunk.write_bytes(b"two")

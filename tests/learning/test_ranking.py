@@ -53,21 +53,21 @@ def test_words_may_be_added_and_left_out(file):
 
 
 @pytest.mark.parametrize(
-    ("changes", "space", "problem"),
+    ("changes", "weights", "problem"),
     [
         ({"steps": 20}, "abc", "steps 10 instead of 20"),
         ({"window": "whole"}, "abc", "window auto instead of whole"),
         ({}, "other", "other weights of demo instead of demo"),
         ({"model": "ViT-B-16"}, "other", "model demo instead of ViT-B-16"),
-        ({"method": "crop"}, "abc/crop", "method maskinversion instead of crop"),
+        ({"method": "crop"}, "abc", "method maskinversion instead of crop"),
     ],
 )
-def test_embeddings_of_another_kind_are_refused_by_name(file, changes, space, problem):
+def test_embeddings_of_another_kind_are_refused_by_name(file, changes, weights, problem):
     words = vocabulary_of(str(file))
     Ranker(words).check_space(RunSettings(), "abc")
     Ranker(words).check_space(RunSettings.of(model="elsewhere/demo"), "abc")
     with pytest.raises(InputError, match=rf"cells\.safetensors was trained on .*{problem}"):
-        Ranker(words).check_space(RunSettings.of(**changes), space)
+        Ranker(words).check_space(RunSettings.of(**changes), weights)
 
 
 def test_results_from_elsewhere_say_that_the_classifier_is_missing(file):

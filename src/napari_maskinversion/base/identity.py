@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -93,18 +93,26 @@ def identify_all(regions: Iterable[Region], position: Position = ()) -> list[Reg
     return [identify(region, position) for region in regions]
 
 
+class ImagePlace(NamedTuple):
+    """Where an image is, whatever it shows."""
+
+    path: str  # Absolute, with forward slashes; an address; "" if it is not known
+    series: int = 0  # Its number in a file with several
+
+    @property
+    def title(self) -> str:
+        """What to call it: one of several in a file has a number."""
+        return f"{self.path} ({self.series})" if self.series else self.path
+
+
 @dataclass(frozen=True, slots=True)
 class ImageIdentity:
-    """An image, independent of its file; without values one that is not known."""
+    """What an image shows, wherever it is; without values one that is not known."""
 
-    name: str = ""  # File or layer name, for messages
+    name: str = field(default="", compare=False)  # Of its file or layer, for messages
     shape: tuple[int, ...] = ()
     dtype: str = ""
-    content: str = ""  # 32 hexadecimal digits; see `identify_image`
-
-    def is_same(self, other: ImageIdentity) -> bool:
-        """Return whether the pixels are the same; names do not matter."""
-        return (self.shape, self.dtype, self.content) == (other.shape, other.dtype, other.content)
+    content: str = ""  # Hash of its pixels, 32 hexadecimal digits; see `identify_image`
 
 
 def difference(other: ImageIdentity, image: ImageIdentity) -> str:
@@ -121,7 +129,7 @@ def another_image(saved: ImageIdentity, image: ImageIdentity) -> str:
     """Describe how the image in a saved file differs from ``image``; "" if it is the same."""
     if not saved.content:
         return "the file does not name its image"
-    return "" if saved.is_same(image) else difference(saved, image)
+    return "" if saved == image else difference(saved, image)
 
 
 def identify_image(name: str, pixels: Any) -> ImageIdentity:

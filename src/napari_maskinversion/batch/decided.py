@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..base.errors import InputError
-from ..base.identity import RegionKey
+from ..base.identity import ImagePlace, RegionKey
 from ..language.labels.vocabulary import NONE_OF_THESE
-from ..library.adding import stored_path
+from ..library.adding import place_of
 from ..library.library import Library
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
@@ -43,11 +43,11 @@ class Summary:
     problem: str = ""  # Why it cannot be used; one line
 
 
-def file_in(project: OpenProject, name: str) -> tuple[str, int]:
-    """Return the path of an image, as libraries have it, and which one of its file it is."""
+def place_in(project: OpenProject, name: str) -> ImagePlace:
+    """Return where an image is, as libraries have it."""
     series = project.by_name[name].series
     series = project.settings.series if series is None else series
-    return stored_path(project.path(name)), series or 0
+    return place_of(project.path(name), series)
 
 
 def archive_file(project: OpenProject, name: str) -> Path | None:

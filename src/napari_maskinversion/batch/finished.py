@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -30,6 +30,8 @@ from ..regions.annotations.label_maps import map_files, read_names
 from ..regions.annotations.yolo import YOLO, class_names
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import FORMATS
+from ..results.recipe import NO_RESULT, Recipe
+from ..results.settings import RunSettings, settings_by_key
 from .addresses import exists, size_and_version
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, PART, ImageTask, file_name, part_name
 
@@ -37,10 +39,9 @@ FILE: Final = "batch.json"
 VERSION: Final = 3
 MORE_FORMATS: Final = ["formats"]  # the difference that needs no computing
 _LABEL_IMAGES: Final = (".tif", ".tiff")  # as this program writes them, with names beside
-_NO_RESULT: Final = {"device", "chunk_size"}  # what changes no result
 
 
-class Fingerprint(BaseModel):
+class FileFingerprint(BaseModel):
     """What tells a file, or a folder of files (zarr), from others, also copied or touched ones."""
 
     name: str
@@ -68,7 +69,7 @@ class Fingerprint(BaseModel):
     def fits(self, path: Path) -> bool:
         """Return whether a file has this name and content; it is read only if its time differs."""
         if is_address(path):
-            return exists(path) and self == Fingerprint.of(path)
+            return exists(path) and self == FileFingerprint.of(path)
         try:
             size, changed = _size_and_time(path)
             if (path.name, size) != (self.name, self.bytes):
@@ -101,33 +102,47 @@ class Finished(BaseModel):
     """What an image was computed from, and the files of its results."""
 
     version: int
-    image: Fingerprint
-    regions: Fingerprint
+    image: FileFingerprint
+    regions: FileFingerprint
     settings: dict[str, Any]  # By the key of a `Setting`; weights in a file by their hash
     # The vocabulary, or templates and colours for names in the file of regions, and the names that
     # a file beside it holds
     words: dict[str, Any]
     formats: list[str]
     captions: str = ""  # Their hash
-    part: Fingerprint | None = None  # Of the part of the data set
-    files: list[Fingerprint] = []  # Of the files of the archive
+    part: FileFingerprint | None = None  # Of the part of the data set
+    files: list[FileFingerprint] = []  # Of the files of the archive
 
     @classmethod
     def of(cls, task: ImageTask) -> Self:
         """Describe a task as it is now."""
         return cls(
             version=VERSION,
-            image=Fingerprint.of(task.image),
-            regions=Fingerprint.of(task.regions),
+            image=FileFingerprint.of(task.image),
+            regions=FileFingerprint.of(task.regions),
             settings=_settings(task),
             words=_words(task),
             formats=list(task.formats),
             captions=task.captions,
         )
 
+    @property
+    def recipe(self) -> Recipe:
+        """What the results were made from."""
+        settings = _by_key({"measure": False, **self.settings})
+        if settings.get("multi_scale") == "off":  # a setting that is gone, and made no difference
+            del settings["multi_scale"]
+        return Recipe.of_values(settings).joined(
+            Recipe(
+                image={"image": self.image},
+                regions={"regions": self.regions},
+                ranking={"labels": self.words, "captions": self.captions},
+            )
+        )
+
     def with_files(self, folder: Path, **values: Any) -> Self:
         """Return the mark with the files of a folder among the results, and other values."""
-        new = [Fingerprint.of(file) for file in sorted(folder.iterdir())]
+        new = [FileFingerprint.of(file) for file in sorted(folder.iterdir())]
         names = {file.name for file in new}
         files = [*(file for file in self.files if file.name not in names), *new]
         return self.model_copy(update={**values, "files": files})
@@ -183,44 +198,47 @@ def differences(task: ImageTask) -> list[str]:
         kept = read_finished(task.archive)
     except InputError:
         return ["version"]
-    return list(_differences(kept, task))
-
-
-def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
-    if not kept.image.fits(task.image):
-        yield "image"
-    if not kept.regions.fits(task.regions):
-        yield "regions"
-    before, now = {"measure": False, **_flat(kept.settings)}, _flat(_settings(task))
-    if before.get("multi_scale") == "off":  # a setting that is gone, and made no difference
-        del before["multi_scale"]
-    if kept.captions != task.captions:  # said below
-        now["top_captions"] = before.get("top_captions")
-    yield from (
-        name.rpartition(".")[2] for name in before | now if before.get(name) != now.get(name)
-    )
-    if kept.words != _words(task):
-        yield "labels"
-    if kept.captions != task.captions:
-        yield "captions"
+    different = kept.recipe.differences(_recipe_now(task, kept))
+    names = list(dict.fromkeys(difference.name for difference in different))
     if not set(task.formats) <= set(kept.formats):
-        yield from MORE_FORMATS
+        names += MORE_FORMATS
+    return names
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with those of a group by ``group.name``."""
-    flat: dict[str, Any] = {}
+def _recipe_now(task: ImageTask, kept: Finished) -> Recipe:
+    """Return what a task would be made from; files that fit the mark are not read again."""
+    # A setting that only the mark has may have made any difference.
+    settings = dict.fromkeys(_by_key(kept.settings)) | _by_key(_settings(task))
+    if kept.captions != task.captions:  # How many there would be of others makes no difference
+        del settings["top_captions"]
+    return Recipe.of_values(settings).joined(
+        Recipe(
+            image={"image": kept.image if kept.image.fits(task.image) else None},
+            regions={"regions": kept.regions if kept.regions.fits(task.regions) else None},
+            ranking={"labels": _words(task), "captions": task.captions},
+        )
+    )
+
+
+def _by_key(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a mark by the key of a `Setting`, None where it has none."""
+    keys = settings_by_key(RunSettings)
+    by_key: dict[str, Any] = {key: None for key in keys if key not in NO_RESULT}
     for name, value in settings.items():
-        inner = value if isinstance(value, dict) else {"": value}
-        flat |= {f"{name}.{key}".rstrip("."): one for key, one in inner.items()}
-    return flat
+        if isinstance(value, dict):
+            by_key |= {f"{name}.{field}": inner for field, inner in value.items()}
+        else:
+            by_key[name] = value
+    mode, side = by_key.pop("window.mode", None), by_key.pop("window.side", None)
+    by_key["window"] = str(side) if mode == "fixed" else mode
+    return by_key
 
 
 def _settings(task: ImageTask) -> Any:
     settings = task.settings
     if not task.captions:  # how many there would be makes no difference
         settings = settings.changed({"top_captions": TOP})
-    values = _plain(settings.model_dump(mode="json", exclude=_NO_RESULT))
+    values = _plain(settings.model_dump(mode="json", exclude=set(NO_RESULT)))
     # What tells weights from others, wherever they lie
     weights = own_model(task.model)
     if settings.model == DEMO:  # other versions of this program bundle other weights

@@ -36,7 +36,7 @@ from ..results.export.tables import write_parquet
 from .addresses import address_of, exists, here
 from .finished import (
     MORE_FORMATS,
-    Fingerprint,
+    FileFingerprint,
     Finished,
     delete,
     differences,
@@ -202,7 +202,7 @@ def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
         earlier = read_finished(task.archive).files
     with together(task.archive) as files:
         write_results(bundle, task.archive, task.formats, overwrite=True)
-        finished = finished.with_files(files.place, part=Fingerprint.of(task.part))
+        finished = finished.with_files(files.place, part=FileFingerprint.of(task.part))
         write_finished(finished, task.archive)
     # Files of earlier results that the new ones lack go, unless somebody changed them.
     new = {file.name for file in finished.files}

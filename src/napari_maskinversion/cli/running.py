@@ -5,10 +5,10 @@ An earlier run may bring the embeddings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.progress import DownloadColumn
@@ -26,9 +26,6 @@ from ..pipeline.estimate import estimate, place_text
 from ..pipeline.job import Job
 from ..pipeline.progress import Progress, RegionChunk
 from ..results.export.archive import open_archive
-from ..results.export.bundle import Bundle, compress_masks
-from ..results.run_info import space_of
-from ..results.spaces import Space
 from .console import INTERRUPTED, ProgressBar, say
 
 if TYPE_CHECKING:
@@ -187,32 +184,13 @@ def embedded(model: Backbone, job: Job, earlier: Path | None) -> tuple[Results, 
     if earlier is None:
         return invert(model, job)
     bundle = open_archive(earlier)
-    if differences := list(_differences(bundle, job, model)):
+    if different := bundle.recipe.differences(job.recipe(model)):
+        texts = ", ".join(difference.text for difference in different)
         raise InputError(
-            f"{earlier} cannot be used again, it has {', '.join(differences)}; leave --results "
-            "out, or write it again by run --format npz with the same options."
+            f"{earlier} cannot be used again, it has {texts}; leave --results out, or write it "
+            "again by run --format npz with the same options."
         )
     return bundle.results, True
-
-
-def _differences(bundle: Bundle, job: Job, model: Backbone) -> Iterator[str]:
-    settings = job.settings.changed({"model": model.name})
-    if _content(bundle.source) != _content(job.source):
-        yield "another image"
-    if bundle.source.get("channels", "") != job.source["channels"]:
-        yield "other channels"
-    if dict(bundle.masks) != compress_masks(job.tasks):
-        yield "other regions"
-    now = Space.planned(settings, space_of(model, settings.method), model.embed_dim)
-    yield from Space.of(bundle.results).differences(now)
-
-
-def _content(source: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What tells an image from others: the file's name does not."""
-    image = source.get("image")
-    if not isinstance(image, Mapping):
-        return None
-    return {key: value for key, value in image.items() if key != "file"}
 
 
 def say_unfinished(results: Results, job: Job) -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..base.errors import InputError
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.ranking.ranking import Ranking, rank
+from ..results.recipe import Recipe
 from ..results.settings import RunSettings
 from ..results.spaces import Space
 from .classifier import Classifier
@@ -36,15 +37,17 @@ class Ranker:
         """The measures of regions that the classifier takes."""
         return () if self._classifier is None else needs_measures(self._classifier.features)
 
-    def check_space(self, settings: RunSettings, space: str) -> None:
+    def check_space(self, settings: RunSettings, fingerprint: str) -> None:
         """Refuse a classifier that was trained on other embeddings than those of a run."""
         if self._classifier is None or not self._classifier.space:
             return
-        trained = Space(about=self._classifier.space, width=self._classifier.texts.shape[1])
-        if different := trained.differences(Space.planned(settings, space, trained.width)):
+        trained = Space(about=self._classifier.space, width=self._classifier.texts.shape[1]).recipe
+        different = trained.differences(Recipe.of_space(settings, fingerprint))
+        if different:
+            texts = ", ".join(difference.text for difference in different)
             raise InputError(
-                f"The classifier {self._name} was trained on embeddings of {', '.join(different)}; "
-                "run with the same settings, or train it on results of these."
+                f"The classifier {self._name} was trained on embeddings of {texts}; run with the "
+                "same settings, or train it on results of these."
             )
 
     def check_measures(self, regions: Iterable[HasMeasures]) -> None:

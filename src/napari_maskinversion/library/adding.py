@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError, MaskInversionError
-from ..base.identity import Position, another_image, identify_image, plane_text
+from ..base.identity import (
+    ImageIdentity,
+    ImagePlace,
+    Position,
+    another_image,
+    identify_image,
+    plane_text,
+)
 from ..base.progress import tick
 from ..base.reading import is_address
 from ..base.validation import encodable
@@ -21,7 +28,7 @@ from ..results.spaces import Space
 from ..review.decisions import class_of
 from ..review.reporting import decided_bundle
 from .filters import utc
-from .store import ImageRecord, Store
+from .store import Store
 from .thumbnails import thumbnail
 
 
@@ -52,17 +59,14 @@ def add_bundle(
             }
         if image is not None and bundle.image.content and not bundle.columns:
             bundle = decided_bundle(bundle, image)
-        record = ImageRecord(
-            path="" if image is None else stored_path(image),
-            series=info.settings.series or 0,
-            name=encodable(name if image is None else image.name),
-            content=content,
-        )
+        place = place_of(image, info.settings.series)
+        shown = encodable(name if image is None else image.name)
+        identity = ImageIdentity(shown, content=content)
         masks = bundle.region_masks()
 
-        def picture(place: int) -> bytes | None:
-            tick("Thumbnails", place, len(regions))
-            region, mask = regions[place], masks[place]
+        def picture(row: int) -> bytes | None:
+            tick("Thumbnails", row, len(regions))
+            region, mask = regions[row], masks[row]
             if (plane := planes.get(region.position)) is None:
                 return None
             return thumbnail(plane, region.bbox, None if mask is None else mask.unpack())
@@ -72,7 +76,8 @@ def add_bundle(
         reached = {(region.position, region.id) for region in regions}
         store.write(
             space,
-            record,
+            place,
+            identity,
             rows_of(bundle),
             embeddings,
             picture,
@@ -114,6 +119,11 @@ def stored_path(image: Path) -> str:
     return str(encodable(file.as_posix()))
 
 
+def place_of(image: Path | None, series: int | None) -> ImagePlace:
+    """Return where an image is, as a library has it."""
+    return ImagePlace("" if image is None else stored_path(image), series or 0)
+
+
 def located(bundle: Bundle, archive: Path, folder: Path | None) -> Path | None:
     """Return the image of results: below a folder, or else beside them or the working folder."""
     about = bundle.source.get("image", {})
@@ -129,18 +139,19 @@ def located(bundle: Bundle, archive: Path, folder: Path | None) -> Path | None:
     return None
 
 
-def image_problem(path: str, series: int, name: str, content: str) -> str:
+def image_problem(place: ImagePlace, image: ImageIdentity) -> str:
     """Return in a line why an image of a library cannot be looked at again; "" if it can."""
+    path = place.path
     if not path:
-        return f"{name}: it is not known where this image is; add its results again."
+        return f"{image.name}: it is not known where this image is; add its results again."
     if is_address(path):
         return ""
     file = Path(path)
     if not file.exists():
         return f"{path}: the image is gone."
     try:
-        with open_image(file, series) as stack:
-            changed = identify_image(name, stack.levels[0]).content != content
+        with open_image(file, place.series) as stack:
+            changed = identify_image(image.name, stack.levels[0]).content != image.content
     except (MaskInversionError, OSError) as error:
         return f"{path}: the image cannot be read ({' '.join(str(error).split())})."
     return f"{path}: the image has changed since its regions were added." if changed else ""

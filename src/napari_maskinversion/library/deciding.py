@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError, MaskInversionError
-from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify_image, plane_of
+from ..base.identity import (
+    ImageIdentity,
+    ImagePlace,
+    RegionIdentity,
+    RegionKey,
+    identify_image,
+    plane_of,
+)
 from ..base.reading import is_address
 from ..base.wording import one_line
 from ..images.opening import open_image
@@ -58,15 +65,11 @@ def take_back_steps(library: Library, ids: Sequence[int], decided: Decided) -> I
     return _each(library, own.tolist(), take_back)
 
 
-def image_name(path: str, series: int) -> str:
-    """Return what to call an image: one of several in a file has a number."""
-    return f"{path} ({series})" if series else path
-
-
 def names_of(rows: pd.DataFrame) -> pd.Series[str]:
     """Return what to call the image of each row."""
     names, odd = rows["image"].copy(), (rows["series"] != 0).to_numpy()
-    names[odd] = list(map(image_name, names[odd], rows["series"][odd]))
+    places = map(ImagePlace, names[odd], rows["series"][odd])
+    names[odd] = [place.title for place in places]
     return names
 
 
@@ -104,12 +107,12 @@ def _each(
 
 
 def _identified(library: Library, id: int) -> ImageIdentity:
-    path, series, name, content = library.image_of(int(id))
-    if not path or is_address(path):
+    place, known = library.image_of(int(id))
+    if not place.path or is_address(place.path):
         raise InputError("it is not known where this image is on this computer")
-    with open_image(Path(path), series) as stack:
-        image = identify_image(name, stack.levels[0])
-    if image.content != content:
+    with open_image(Path(place.path), place.series) as stack:
+        image = identify_image(known.name, stack.levels[0])
+    if image.content != known.content:
         raise InputError("the image has changed since its regions were added")
     return image
 

@@ -6,20 +6,31 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
+from ..base.identity import ImageIdentity, ImagePlace
 from ..base.reading import check_file
 from ..base.wording import one_line
 from ..results.spaces import Space
-from .store import FACTS, ImageRecord
+from .store import FACTS
 
-Picture = Callable[[int], bytes | None]
-Part = tuple[Space, ImageRecord, list[dict[str, Any]], npt.NDArray[np.float32], Picture]
+
+class Part(NamedTuple):
+    """Regions of an image in one space, as `Store.write` takes them."""
+
+    space: Space
+    place: ImagePlace
+    image: ImageIdentity
+    rows: list[dict[str, Any]]
+    vectors: npt.NDArray[np.float32]
+    picture: Callable[[int], bytes | None]
+
+
 _MARK: Final = b"napari-maskinversion library"
 _VERSION: Final = b"1"
 _AT_ONCE: Final = 10_000  # regions; a row group
@@ -93,9 +104,11 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _part(rows: list[dict[str, Any]]) -> Part:
     vectors = np.array([row["embedding"] for row in rows], np.float32)
-    image = ImageRecord(**{name: rows[0][name] for name in _OF_IMAGE})
+    first = rows[0]
+    place = ImagePlace(first["path"], first["series"])
+    image = ImageIdentity(first["name"], content=first["content"])
     facts: list[dict[str, Any]] = [
         {"measures": "", **{name: row[name] for name in FACTS if name in row}} for row in rows
     ]
-    space = Space(about=rows[0]["space"], width=vectors.shape[1])
-    return space, image, facts, vectors, lambda place: rows[place]["picture"]
+    space = Space(about=first["space"], width=vectors.shape[1])
+    return Part(space, place, image, facts, vectors, lambda row: rows[row]["picture"])

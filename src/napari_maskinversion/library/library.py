@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
-from ..base.identity import Position
+from ..base.identity import ImageIdentity, ImagePlace, Position
 from ..base.reading import is_address, parse_json
 from ..base.targets import check_targets
 from ..images.ome_zarr import is_zarr
@@ -28,7 +28,7 @@ from ..results.export.bundle import Bundle
 from ..results.results import Results
 from ..results.spaces import Space
 from ..review.reporting import with_decisions
-from .adding import add_bundle, image_problem, located, rows_of, stored_path
+from .adding import add_bundle, image_problem, located, place_of, rows_of
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
 from .searching import nearest
@@ -152,9 +152,12 @@ class Library:
         """Return where the image of results was when it was added, if it still is there."""
         query = "SELECT path, series, name, content FROM images WHERE content = ? AND content <> ''"
         with self._store.reading() as database:
-            places = [tuple(row) for row in database.execute(query, (bundle.image.content,))]
-        files = (one for one in places if one[0] and not is_address(one[0]))
-        return next((Path(one[0]) for one in files if not image_problem(*one)), None)
+            images = [_image(row) for row in database.execute(query, (bundle.image.content,))]
+        for place, image in images:
+            is_file = place.path and not is_address(place.path)
+            if is_file and not image_problem(place, image):
+                return Path(place.path)
+        return None
 
     def update(self, bundle: Bundle) -> int:
         """Set what was decided about regions of an image that the library has already.
@@ -171,15 +174,14 @@ class Library:
         """
         return self._store.update(bundle.image.content, rows_of(bundle))
 
-    def image_of(self, id: int) -> tuple[str, int, str, str]:
-        """Return path, series, name and hash of the image of a region."""
+    def image_of(self, id: int) -> tuple[ImagePlace, ImageIdentity]:
+        """Return where the image of a region is, and what it shows: its name and hash."""
         with self._store.reading() as database:
             query = f"SELECT path, series, name, content {_FROM} WHERE regions.id = ?"
             row = database.execute(query, (id,)).fetchone()
         if row is None:
             raise InputError(f"There is no region {id} in the library {self.folder}.")
-        path, series, name, content = row
-        return path, series, name, content
+        return _image(row)
 
     def info(self) -> dict[str, Any]:
         """Return what the library holds.
@@ -544,7 +546,8 @@ class Library:
 
     def forget(self, image: str | Path, *, series: int = 0) -> int:
         """Remove the regions of an image that has none any more; return how many there were."""
-        values = {"path": stored_path(Path(image)), "series": series}
+        place = place_of(Path(image), series)
+        values = {"path": place.path, "series": place.series}
         return self._store.remove("path = :path AND series = :series", values)
 
     def compact(self) -> int:
@@ -559,7 +562,13 @@ class Library:
             pictures = [one for (one,) in database.execute("SELECT id FROM thumbnails")]
         if damaged := sum(self.thumbnail(one) is None for one in pictures):
             yield f"Damaged pictures of regions: {damaged:,}; add the results again."
-        yield from filter(None, (image_problem(*image) for image in images))
+        yield from filter(None, (image_problem(*_image(image)) for image in images))
+
+
+def _image(row: Sequence[Any]) -> tuple[ImagePlace, ImageIdentity]:
+    """Return an image by its columns path, series, name, content."""
+    path, series, name, content = row
+    return ImagePlace(path, series), ImageIdentity(name, content=content)
 
 
 def _ids(ids: Sequence[int]) -> dict[str, str]:

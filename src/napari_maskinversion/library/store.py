@@ -22,7 +22,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from ..base.atomic_files import sync_folder
 from ..base.errors import InputError
+from ..base.identity import ImageIdentity, ImagePlace
 from ..base.locks import Lock
 from ..base.reading import is_address
 from ..results.spaces import Space
@@ -91,16 +92,6 @@ _DECIDE: Final = (
     " AND NOT (decision = 'undecided' AND :decision = 'undecided')"
     f" AND (label, decision, date) <> ({_WORD}, :decision, :date)"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageRecord:
-    """An image of a library."""
-
-    path: str  # Absolute, with forward slashes; an address; "" if it is not known
-    series: int = 0  # Its number in a file with several
-    name: str
-    content: str = ""  # Hash of its pixels, see `identify_image`; "" if it is not known
 
 
 class Store:
@@ -281,7 +272,8 @@ class Store:
     def write(
         self,
         space: Space,
-        image: ImageRecord,
+        place: ImagePlace,
+        image: ImageIdentity,
         rows: Sequence[Mapping[str, Any]],
         vectors: FloatArray,
         picture: Callable[[int], bytes | None] = lambda _: None,
@@ -305,7 +297,7 @@ class Store:
         halves = np.ascontiguousarray(vectors, HALF)
         with self.writing("added to") as database:
             space = self._space(database, space)
-            number, gone = self._image(database, image)
+            number, gone = self._image(database, place, image)
             known = {
                 (plane, region): (row, has_picture)
                 for plane, region, row, has_picture in database.execute(
@@ -329,13 +321,13 @@ class Store:
             places: list[int] = []
             fresh: list[int] = []
             pictures: list[tuple[bytes, int, int]] = []
-            for place, row in enumerate(rows):
+            for index, row in enumerate(rows):
                 at, has_picture = known.get((row["plane"], row["region"]), (-1, False))
-                if at < 0 or stored[at].tobytes() != halves[place].tobytes():
+                if at < 0 or stored[at].tobytes() != halves[index].tobytes():
                     at, has_picture = space.count + len(fresh), False
-                    fresh.append(place)
+                    fresh.append(index)
                 places.append(at)
-                if not has_picture and (made := picture(place)):
+                if not has_picture and (made := picture(index)):
                     pictures.append((made, space.id, at))
             del stored
             if fresh:
@@ -374,20 +366,27 @@ class Store:
             row = database.execute(query, (space.about,)).fetchone()
         return Space(**row)
 
-    def _image(self, database: sqlite3.Connection, image: ImageRecord) -> tuple[int, int]:
+    def _image(
+        self, database: sqlite3.Connection, place: ImagePlace, image: ImageIdentity
+    ) -> tuple[int, int]:
         """Return the number of an image, and how many of its regions went with other pixels.
 
         One whose path is not known, or that was moved, is the one of the same name and pixels.
         """
         query = "SELECT id, path, content FROM images WHERE series = :series AND "
-        about = asdict(image)
+        about = {
+            "path": place.path,
+            "series": place.series,
+            "name": image.name,
+            "content": image.content,
+        }
         here = database.execute(f"{query} path = :path AND path <> ''", about).fetchone()
         if here is None and image.content:
-            moved = bool(image.path) and Path(image.path).exists()
+            moved = bool(place.path) and Path(place.path).exists()
             for row in database.execute(f"{query} name = :name AND content = :content", about):
                 path = row["path"]
                 is_gone = moved and not is_address(path) and not Path(path).exists()
-                if is_gone or not (image.path and path):
+                if is_gone or not (place.path and path):
                     here = row
                     break
         if here is None:
@@ -402,7 +401,7 @@ class Store:
             gone = database.execute("DELETE FROM regions WHERE image = ?", (here["id"],)).rowcount
         database.execute(
             "UPDATE images SET path = ?, content = ? WHERE id = ?",
-            (image.path or here["path"], image.content or here["content"], here["id"]),
+            (place.path or here["path"], image.content or here["content"], here["id"]),
         )
         return int(here["id"]), gone
 

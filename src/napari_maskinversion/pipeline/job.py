@@ -18,7 +18,8 @@ from ..language.captions.bank import CaptionBank
 from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import read_annotations
-from ..results.export.bundle import Bundle, Masks, compress_masks
+from ..results.export.bundle import Bundle, Masks, compress_masks, inputs_recipe
+from ..results.recipe import Recipe
 from ..results.results import Results
 from ..results.settings import RunSettings
 from . import run as pipeline
@@ -45,6 +46,12 @@ class Job:
     def named(self, templates: Sequence[str]) -> Vocabulary | None:
         """Return the names in the file of regions as labels; None without any."""
         return vocabulary_in(self.regions, self.names, templates, self.settings.threshold)
+
+    def recipe(self, model: Backbone) -> Recipe:
+        """Return what results are made from: image and regions, and the space of embeddings."""
+        settings = self.settings.changed({"model": model.name})
+        inputs = inputs_recipe(self.source, compress_masks(self.tasks))
+        return inputs.joined(Recipe.of_space(settings, model.fingerprint))
 
     def run(
         self,

@@ -26,7 +26,7 @@ def rerank(model: Backbone, results: Results, vocabulary: Vocabulary | None) -> 
             f"These results are of another model than {model.name}; run again with the new words."
         )
     ranker = Ranker(vocabulary)
-    ranker.check_space(info.settings, info.space)
+    ranker.check_space(info.settings, info.fingerprint)
     ranker.check_measures(results.regions)
     texts, unknown = embed_vocabulary(model, vocabulary), unknown_to(model, vocabulary)
     rankings = ranker.rank(model, results.embeddings, texts, unknown, results.regions)

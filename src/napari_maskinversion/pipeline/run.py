@@ -27,7 +27,7 @@ from ..regions.measures import measure
 from ..results.calibrations import calibration_of
 from ..results.region_result import RegionResult
 from ..results.results import Results
-from ..results.run_info import Machine, RunInfo, space_of
+from ..results.run_info import Machine, RunInfo
 from ..results.settings import RunSettings
 from .captions import Captioner
 from .progress import RegionChunk
@@ -219,7 +219,7 @@ class _Run:
         self._measures = settings.measure or (words is not None and bool(words.measures))
         if words is not None:  # refused now, not after the first regions
             named = settings.changed({"model": model.name})
-            words.check_space(named, space_of(model, settings.method))
+            words.check_space(named, model.fingerprint)
             first = next(task for task in image.tasks if len(task.regions))
             words.check_measures([self._measured(first.source, first.regions[0])])
         self._left = sum(len(task.regions) for task in image.tasks)

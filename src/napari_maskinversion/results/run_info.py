@@ -20,12 +20,11 @@ from ..language.captions.bank import CaptionUse
 from ..language.generation.settings import GenerationUse
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.uncertainty import Calibration, UncertaintyConfig
+from .recipe import Recipe, Weights, space_key
 from .settings import RunSettings
 
 if TYPE_CHECKING:
     import torch
-
-    from ..engine.models.backbone import Backbone
 
 _SOFTWARE: Final = ("napari-maskinversion", "torch", "open_clip_torch", "numpy")
 
@@ -127,8 +126,15 @@ class RunInfo:
 
     @property
     def space(self) -> str:
-        """Identify the embedding space: only embeddings of one space can be compared."""
-        return space_of(self, self.method)
+        """Identify model and method: only embeddings of one space can be compared."""
+        return space_key(self.fingerprint, self.method)
+
+    @property
+    def recipe(self) -> Recipe:
+        """What the run was done with."""
+        weights = Weights(self.fingerprint, self.model)
+        run = Recipe(image={"units": self.units}, embedding={"weights": weights})
+        return Recipe.of_settings(self.settings).joined(run, Recipe.of_words(self.vocabulary))
 
     def provenance(self, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Describe the run in JSON types: software, model, settings, vocabulary, sizes, time."""
@@ -171,11 +177,6 @@ class RunInfo:
             "differs_from_paper": self.settings.differences_from_paper(),
             "source": dict(source or {}),
         }
-
-
-def space_of(model: Backbone | RunInfo, method: Method) -> str:
-    """Return the embedding space of a model with a method."""
-    return model.fingerprint if method.inverts else f"{model.fingerprint}/{method.name}"
 
 
 @cache  # a batch asks for each image, and 2 ms each time

@@ -239,15 +239,6 @@ class RunSettings(FrozenModel):
         """Whether windows of large regions have the model's own resolution; measured for this."""
         return self.method.inverts and self.resolution is None
 
-    def same_embeddings(self, other: RunSettings) -> bool:
-        """Return whether runs with either settings compute the same embeddings."""
-        return self.of_embeddings == other.of_embeddings
-
-    @property
-    def of_embeddings(self) -> RunSettings:
-        """The same, with the defaults of all that embeddings do not depend on."""
-        return self.changed(_NO_EMBEDDING)
-
     @property
     def only_ids(self) -> set[int] | None:
         """Ids of the only regions to use; None for all."""
@@ -406,12 +397,3 @@ def _setting(
         above="gt" in limits,
         extra=extra,
     )
-
-
-# What changes no embedding.
-_NO_EMBEDDING: Final[Mapping[str, Any]] = {
-    "device": "auto",
-    "chunk_size": None,
-    "threshold": None,
-    "unsure": UncertaintyConfig(),
-}

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from ..base.errors import InputError
 from ..base.reading import parse_json
+from ..engine.methods.registry import MASKINVERSION
+from .recipe import Recipe, Weights, space_key
 from .region_result import SMALLER_INPUT
 from .results import Results
-from .settings import RunSettings, fields_of
-
-# What changes no embedding but for rounding.
-_NO_DIFFERENCE: Final = {"chunk_size", "inversion.route", "inversion.keep_last_step_heatmaps"}
+from .settings import RunSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,69 +48,58 @@ class Space:
         """Hash of the model."""
         return str(self.values["space"]).partition("/")[0]
 
+    @property
+    def recipe(self) -> Recipe:
+        """What other embeddings must share to be comparable with these."""
+        facts = self.values
+        fingerprint, _, method = str(facts.pop("space")).partition("/")
+        weights = Weights(fingerprint, str(facts.pop("model")))
+        facts.pop("architecture", None)  # The hash of the model tells it
+        about = {"weights": weights, "method.name": method or MASKINVERSION}
+        return Recipe(embedding={**about, **facts})
+
     @classmethod
     def of(cls, results: Results) -> Self:
         """Return the space of results."""
         info = results.info
-        # None is the model's own, whatever the windows of an image are, unless memory ran out;
-        # where one was chosen, smaller ones mean that.
-        side = info.settings.resolution
-        halved = [
-            one.resolution
-            for one in results.windows
-            if one.resolution and (side or one.memory_note.startswith(SMALLER_INPUT))
-        ]
-        return cls.planned(info.settings, info.space, info.embed_dim, halved)
+        halved = smaller_inputs(results)
+        return cls.planned(info.settings, info.fingerprint, info.embed_dim, halved)
 
     @classmethod
     def planned(
-        cls, settings: RunSettings, space: str, width: int, halved: Sequence[int] = ()
+        cls, settings: RunSettings, fingerprint: str, width: int, halved: Sequence[int] = ()
     ) -> Self:
-        """Return the space of a run: its settings, and the space that its `RunInfo` tells."""
-        groups, side = ("inversion",) * settings.method.uses_inversion, settings.resolution
-        groups += ("input", "window")
-        about: dict[str, Any] = {
+        """Return the space of a run: its settings, and the hash of its model."""
+        facts = dict(Recipe.of_space(settings, fingerprint, halved).embedding)
+        for key in ("weights", "method.name", "method.weights"):
+            del facts[key]  # Told otherwise, or the path of a file
+        about = {
             "model": settings.model,
             "architecture": settings.architecture,
-            "space": space,
-            **{
-                one.key: settings.get(one.key)
-                for one in fields_of(*groups)
-                if one.key not in _NO_DIFFERENCE
-            },
-            "resolution": min([side, *halved]) if side else min(halved, default=None),
+            "space": space_key(fingerprint, settings.method),
+            **facts,
         }
         return cls(about=json.dumps(about, sort_keys=True), width=width)
 
-    def differences(self, other: Space) -> list[str]:
-        """Return what makes embeddings of another space incomparable, as "steps 10 instead of 20".
 
-        A model may have another name where its file lies elsewhere: its hash counts.
-        """
-        ours, theirs = self.values, other.values
-        hashes = [str(one["space"]).partition("/") for one in (ours, theirs)]
-        different = []
-        if hashes[0][0] != hashes[1][0]:
-            same = ours["model"] == theirs["model"]
-            now = f"other weights of {ours['model']}" if same else f"model {ours['model']}"
-            different.append(f"{now} instead of {theirs['model']}")
-        if hashes[0][2] != hashes[1][2]:
-            names = [one[2] or "maskinversion" for one in hashes]
-            different.append(f"method {names[0]} instead of {names[1]}")
-        keys = ours.keys() & theirs.keys() - {"model", "architecture", "space"}
-        return different + [
-            f"{key.rpartition('.')[2]} {ours[key]} instead of {theirs[key]}"
-            for key in sorted(keys)
-            if ours[key] != theirs[key]
-        ]
+def smaller_inputs(results: Results) -> list[int]:
+    """Return the sides of inputs that were smaller than wanted because memory ran out."""
+    # Where no side was wanted, the windows of an image have several.
+    wanted = results.info.settings.resolution
+    return [
+        window.resolution
+        for window in results.windows
+        if window.resolution and (wanted or window.memory_note.startswith(SMALLER_INPUT))
+    ]
 
 
 def check_alike(spaces: Iterable[Space]) -> None:
     """Refuse images whose embeddings cannot be compared."""
-    known = list(spaces)
-    for space in known[1:]:
-        if differences := space.differences(known[0]):
+    first, *others = [space.recipe for space in spaces] or [Recipe()]
+    for recipe in others:
+        if different := recipe.differences(first):
+            texts = ", ".join(difference.text for difference in different)
             raise InputError(
-                f"The images were run with different settings ({', '.join(differences)}), so "
-                "their embeddings cannot be compared; run them again with the same ones."
+                f"The images were run with different settings ({texts}), so their embeddings "
+                "cannot be compared; run them again with the same ones."
             )

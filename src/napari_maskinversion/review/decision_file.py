@@ -332,7 +332,7 @@ class DecisionFile:
             for path, content in contents.items():
                 self._note(path, content)
             self._set_end(contents[self.path])
-            is_own = any(run.image.is_same(identity) for run in contents[self.path].runs)
+            is_own = any(run.image == identity for run in contents[self.path].runs)
             if is_own:  # the file may be older than the list of places
                 _list_place(self.path, identity)
             # Copied with the first write: they are found only until an image takes the old name.
@@ -383,7 +383,7 @@ class DecisionFile:
         return b"".join(
             _line(run.model_dump()) + lines_of(run.entries)
             for run in self._inherited
-            if run.image.is_same(self._identity)
+            if run.image == self._identity
         )
 
     def _write(self, lines: bytes, everything: Callable[[], bytes]) -> None:

@@ -84,8 +84,8 @@ def restore(
     about one region if their boxes overlap by half. A region that was there when the decision was
     made is another one.
     """
-    own = [run for run in runs if run.image.is_same(image)]
-    other = [run for run in runs if not run.image.is_same(image)]
+    own = [run for run in runs if run.image == image]
+    other = [run for run in runs if run.image != image]
     # Those about this image come last: they count.
     groups, other = ((other, own), []) if any_image else ((own,), other)
     used = [run for group in groups for run in group]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify
@@ -13,11 +13,14 @@ from ..base.reading import MOST_JSON, read_bytes
 from ..language.ranking.uncertainty import Calibration, calibrate
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
+from ..results.recipe import Recipe
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from .decision_file import SUFFIX, Run, read, read_runs, read_saved
 from .decisions import Decision, Decisions
 from .matching import restore
+
+_LIMITED: Final = ("weights", "method.name", "inversion.explainer")
 
 Answers = list[tuple[RegionResult, bool]]
 """Regions, and whether their suggestion was right."""
@@ -157,15 +160,15 @@ def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
 
 
 def _check(model: str, bundles: dict[Path, Bundle]) -> None:
-    spaces = {}
+    """Refuse results whose limits would differ: limits belong to weights, method and map."""
+    first, recipe = None, Recipe()
     for path, bundle in bundles.items():
         info = bundle.results.info
         if info.model != model:
             raise InputError(f"{path} holds results of the model {info.model}, not of {model}.")
-        spaces[path] = (info.space, info.config.explainer if info.method.inverts else "")
-    (first, space), *others = spaces.items()
-    for path, other in others:
-        if other != space:
+        if first is None:
+            first, recipe = path, bundle.recipe.only(*_LIMITED)
+        elif recipe.differences(bundle.recipe):
             raise InputError(
                 f"{path} was computed with other weights, another method or another map than "
                 f"{first}; calibrate each by itself."

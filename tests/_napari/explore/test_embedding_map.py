@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion._napari.explore.map_view import MapView
 from napari_maskinversion.app.session import Action, RegionPlace
-from napari_maskinversion.base.identity import RegionKey
+from napari_maskinversion.base.identity import ImagePlace, RegionKey
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.decisions import Change, Decision
@@ -187,7 +187,7 @@ def test_regions_of_a_library_are_on_the_map_and_open_where_they_are(qtbot, pane
     assert "red cell 4" in view.legend.text()
     panel.session.project.open_region.connect(asked.append)
     view.picked.emit(np.array([5]), False)
-    assert asked == [RegionPlace("image-5.png", 2, ())]
+    assert asked == [RegionPlace.of(ImagePlace("image-5.png"), RegionKey(2))]
     assert panel.session.review.marked == tuple(asked)
     assert view.rows.tolist()[-1:] == [5]
     view.picked.emit(np.array([1, 2]), True)

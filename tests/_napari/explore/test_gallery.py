@@ -14,7 +14,7 @@ from napari_maskinversion.app.explore.region_sources import IMAGE, LIBRARY, PROJ
 from napari_maskinversion.app.session import ProjectState, RegionPlace, outdated
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
-from napari_maskinversion.batch.decided import archive_file, decide_steps, file_in
+from napari_maskinversion.batch.decided import archive_file, decide_steps, place_in
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.library import deciding
 from napari_maskinversion.library.library import Library
@@ -115,8 +115,8 @@ def states(gallery):
 def test_the_gallery_shows_only_regions_that_it_was_asked_for_until_another_choice(
     qtbot, panel, computed
 ):
-    gallery, file = panel.gallery, file_in(OpenProject.read(computed), "cell-2.png")
-    panel.session.explore.show_gallery.emit(([], [RegionPlace("cell-2.png", 1, (), *file)]))
+    gallery, file = panel.gallery, place_in(OpenProject.read(computed), "cell-2.png")
+    panel.session.explore.show_gallery.emit(([], [RegionPlace("cell-2.png", RegionKey(1), file)]))
     qtbot.waitUntil(lambda: not gallery.loader.busy)
     frame = gallery.model.table.frame
     shown = frame.iloc[gallery.model.rows(0, 99)]
@@ -294,7 +294,8 @@ def test_marks_go_to_other_images_and_come_from_them(qtbot, panel, computed, tmp
     mine, others = (here(frame["image"] == name) for name in ("cell-1.png", "cell-2.png"))
     gallery.wall.mark([mine[0], others[0]])
     qtbot.waitUntil(lambda: len(session.review.marked) == 1)
-    marked = RegionPlace("cell-2.png", int(frame["region"][others[0]]))
+    key = RegionKey(int(frame["region"][others[0]]))
+    marked = RegionPlace("cell-2.png", key, place_in(OpenProject.read(computed), "cell-2.png"))
     assert (session.review.rows, session.review.marked) == ((0,), (marked,))
     # A library has other names for the same images, also for the one shown.
     names = ("cell-2.png", "cell-1.png")

@@ -12,6 +12,7 @@ from napari_maskinversion.app.explore import region_sources
 from napari_maskinversion.app.explore.region_sources import open_region, read_library
 from napari_maskinversion.app.layer_input.layer_facts import FILE
 from napari_maskinversion.app.session import RegionPlace
+from napari_maskinversion.base.identity import ImagePlace, RegionKey
 from napari_maskinversion.batch.decided import add_to_library, archive_file
 from napari_maskinversion.batch.opened import OpenProject, edit
 from napari_maskinversion.library.library import Library
@@ -67,7 +68,7 @@ def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed, monkey
     )
     place = click(qtbot, panel, other)
     qtbot.waitUntil(lambda: session.project.state.current == place.image)
-    assert session.run.results.regions[session.review.row].id == place.region
+    assert session.run.results.regions[session.review.row].id == place.key.id
     assert session.review.picked  # so that it comes into view
     # The region shown is an example: it is like itself, most of all.
     best = search(qtbot, panel)[0]
@@ -113,14 +114,14 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
     other = next(n for n, hit in enumerate(hits) if "cell-2" in hit.place.image)
     click(qtbot, panel, other)
     qtbot.waitUntil(lambda: session.project.state.current == "cell-2.png")
-    assert session.run.results.regions[session.review.row].id == hits[other].place.region
+    assert session.run.results.regions[session.review.row].id == hits[other].place.key.id
     assert session.run.results.regions[session.review.row].bbox == hits[other].place.box
     # Drawn again, another region may have its number.
     assert not session.select_place(replace(hits[other].place, box=(0, 0, 1, 1)))
     # Of an image that no project has, the file is opened.
     file = write_image(tmp_path, 3)
     library.add(bundle(3, seed=3), image=file)
-    place = RegionPlace(file.as_posix(), 2)
+    place = RegionPlace.of(ImagePlace(file.as_posix()), RegionKey(2))
     session.project.open_region.emit(place)
     qtbot.waitUntil(lambda: session.run.image.name == "image-3.png")
     y0, x0, y1, x1 = library.rows(image="image-3.png").iloc[1][["y0", "x0", "y1", "x1"]]
@@ -131,7 +132,7 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
         atol=1e-9,
     )
     before = len(panel.viewer.layers)
-    session.project.open_region.emit(RegionPlace(file.as_posix(), 3))
+    session.project.open_region.emit(RegionPlace.of(ImagePlace(file.as_posix()), RegionKey(3)))
     qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
     assert len(panel.viewer.layers) == before
     for change, why in (
@@ -156,7 +157,8 @@ def test_regions_of_a_stack_are_known_once_and_shown_on_their_plane(qtbot, panel
     same = str(library.folder / ".." / "stack.tif")
     panel.viewer.add_image(pixels, name="stack", metadata={FILE: same})
     panel.viewer.dims.set_point(0, 0)
-    panel.session.project.open_region.emit(RegionPlace(file.as_posix(), 2, (("z", 2),)))
+    key = RegionKey(2, (("z", 2),))
+    panel.session.project.open_region.emit(RegionPlace.of(ImagePlace(file.as_posix()), key))
     qtbot.waitUntil(lambda: panel.viewer.dims.point[0] == 2)
     assert panel.session.run.image.name == "stack"
 
@@ -175,7 +177,8 @@ def test_of_a_file_with_several_images_the_one_of_the_region_is_opened(qtbot, pa
         results = Results(info, made.results.regions)
         library.add(replace(made, results=results), image=file)
     for series in (1, 0):
-        session.project.open_region.emit(RegionPlace(file.as_posix(), 2, series=series))
+        place = ImagePlace(file.as_posix(), series)
+        session.project.open_region.emit(RegionPlace.of(place, RegionKey(2)))
         qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
         np.testing.assert_array_equal(session.run.image.data, pixels[series])
     # So does the gallery, which calls the second one "(1)".

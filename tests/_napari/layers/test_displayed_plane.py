@@ -13,7 +13,7 @@ from napari.utils.colormaps import Colormap
 from napari_maskinversion.app.layer_input.coordinates import ViewPoint, plane_of
 from napari_maskinversion.app.layer_input.layer_facts import FILE, file_of
 from napari_maskinversion.app.layer_input.pictures import copy_picture
-from napari_maskinversion.app.layer_input.run_input import ImageFingerprint
+from napari_maskinversion.app.layer_input.run_input import changes_pixels, shown_to_model
 from napari_maskinversion.app.requests.preparing import background_of, image_layers, prepare
 from napari_maskinversion.app.session import Scope, Session
 from napari_maskinversion.base.errors import InputError
@@ -240,13 +240,13 @@ def test_a_renamed_image_is_the_same_and_a_brighter_one_is_not():
     photo = viewer.add_image(picture(40, 40)[:, :, 0], name="photo")
     cells = viewer.add_labels(label_image(2, 40, 40).astype(np.int32), name="cells")
     session.choose(image=photo, regions=cells)
-    before = ImageFingerprint.of(prepare(viewer, session))
+    before = shown_to_model(prepare(viewer, session))
     photo.name, cells.name = "photo 1", "nuclei"
-    assert ImageFingerprint.of(prepare(viewer, session)) == before
+    assert not shown_to_model(prepare(viewer, session)).differences(before)
     photo.contrast_limits = (0, 100)
-    now = ImageFingerprint.of(prepare(viewer, session))
-    assert now != before
-    assert now.has_pixels_of(before)
+    different = shown_to_model(prepare(viewer, session)).differences(before)
+    assert [difference.key for difference in different] == ["looks"]
+    assert not any(map(changes_pixels, different))
 
 
 def test_pixels_of_each_channel_that_is_displayed_count_and_hiding_one_does_not():
@@ -256,11 +256,14 @@ def test_pixels_of_each_channel_that_is_displayed_count_and_hiding_one_does_not(
     cells = viewer.add_labels(label_image(2, 40, 40).astype(np.int32))
     session.choose(image=red, regions=cells)
     session.run.scope = Scope(channels="displayed")
-    before = ImageFingerprint.of(prepare(viewer, session))
+    before = shown_to_model(prepare(viewer, session))
     blue.visible = False
-    assert ImageFingerprint.of(prepare(viewer, session)).has_pixels_of(before)
+    different = shown_to_model(prepare(viewer, session)).differences(before)
+    assert {difference.key for difference in different} == {"pixels", "looks"}
+    assert not any(map(changes_pixels, different))
     green.data = green.data[::-1].copy()
-    assert not ImageFingerprint.of(prepare(viewer, session)).has_pixels_of(before)
+    different = shown_to_model(prepare(viewer, session)).differences(before)
+    assert any(map(changes_pixels, different))
 
 
 def test_a_layer_from_a_share_that_is_down_has_no_file(monkeypatch):

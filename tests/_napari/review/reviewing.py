@@ -57,7 +57,7 @@ def show(qtbot, widget, results, model="demo"):
     snapshot = session.run.snapshot()
     snapshot = replace(snapshot, settings=snapshot.settings.changed({"model": model}))
     made = record_of(widget).changed(results=results, table=None, snapshot=snapshot)
-    session.show(made.changed(fingerprint=None))  # the image may be another one
+    session.show(made.changed(shown=None))  # the image may be another one
     if widget.review.keeper.state is None:
         switch_on(qtbot, widget)
     qtbot.waitUntil(lambda: widget.review.state is not None)

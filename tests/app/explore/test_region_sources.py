@@ -63,7 +63,7 @@ def test_regions_of_a_project_are_those_of_its_stored_results(shared, computed_o
     asked = []
     session.project.open_region.connect(asked.append)
     open_region(session, table.place(last))
-    assert asked == [RegionPlace(names[1], other.id, ())]
+    assert asked == [RegionPlace(names[1], other.key, table.file(names[1]))]
 
 
 def test_images_that_were_run_with_other_settings_are_not_compared(

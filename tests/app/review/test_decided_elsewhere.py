@@ -5,7 +5,7 @@ import pytest
 
 from napari_maskinversion.app.review.decided_elsewhere import Elsewhere
 from napari_maskinversion.app.review.learning import train
-from napari_maskinversion.base.identity import RegionKey
+from napari_maskinversion.base.identity import ImagePlace, RegionKey
 from napari_maskinversion.batch.finished import FILE
 from napari_maskinversion.batch.image_task import ARCHIVES, file_name
 from napari_maskinversion.batch.opened import OpenProject
@@ -116,7 +116,7 @@ def test_doubtful_decisions_about_other_images_are_named_and_can_be_shown(tmp_pa
     }
     assert (trained.doubtful, trained.image) == ([RegionKey(1)], content(0))
     (place,) = trained.places
-    assert (place.region, place.file) == (1, (str(tmp_path / "image-4.png"), 0))
+    assert (place.key.id, place.file) == (1, ImagePlace(str(tmp_path / "image-4.png")))
 
 
 def test_measures_are_learned_if_asked_for_also_those_of_a_library(tmp_path):

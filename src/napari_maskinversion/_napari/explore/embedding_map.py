@@ -16,7 +16,6 @@ from ...app.explore.region_sources import (
     LIBRARY,
     PROJECT,
     SOURCES,
-    File,
     RegionTable,
     no_regions,
     open_region,
@@ -25,6 +24,7 @@ from ...app.explore.region_sources import (
 from ...app.session import MappedResults, same_regions
 from ...app.work.driver import Update, show
 from ...app.work.preload import preload_torch
+from ...base.identity import ImagePlace
 from ...language.labels.label import colors_of
 from ...library.embedding_map import EmbeddingMap, Way, embedding_map
 from ...results.results import Results
@@ -190,7 +190,7 @@ class MapSection(ProgressSection):
             self._find_here()
             self.recolor()
 
-    def _decided(self, _: object, decided: Decided, files: Mapping[str, File]) -> None:
+    def _decided(self, _: object, decided: Decided, files: Mapping[str, ImagePlace]) -> None:
         """Show decisions about other images."""
         self.mapped.table.take(decided, files)
         self.recolor()

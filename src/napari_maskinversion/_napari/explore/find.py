@@ -17,9 +17,9 @@ from ...app.explore.searches import (
     Query,
     find_anywhere,
     find_regions,
-    fits,
     in_library,
     in_project,
+    reusable,
     search_of,
 )
 from ...app.requests.preparing import find_request
@@ -241,12 +241,8 @@ class FindSection(ProgressSection):
             records = [self._session.run.record]
             if self.model.finding is not None:
                 records.append(self.model.finding.record)
-            fitting = [
-                record
-                for record in records
-                if record is not None and fits(record, image, run.settings)
-            ]
-            self.start(partial(find_regions, expression, run, fitting, self._store))
+            alike = reusable(records, image, run.settings)
+            self.start(partial(find_regions, expression, run, alike, self._store))
 
     def _run_like(self) -> None:
         """Find what is like the selected region, or say why not."""

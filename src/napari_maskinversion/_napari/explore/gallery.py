@@ -16,7 +16,6 @@ from ...app.explore.region_sources import (
     LIBRARY,
     PROJECT,
     SOURCES,
-    File,
     RegionTable,
     no_regions,
     open_region,
@@ -26,7 +25,7 @@ from ...app.explore.region_sources import (
 from ...app.session import RegionPlace, Topic
 from ...app.work.driver import Update, show
 from ...base.errors import InputError
-from ...base.identity import RegionKey
+from ...base.identity import ImagePlace, RegionKey
 from ...base.wording import counted
 from ...library.library import Library
 from ...review.decisions import Status, Step
@@ -64,7 +63,9 @@ class Gallery(Topic, QWidget):
         self._viewer, self._session = shared.viewer, shared.session
         self._table = no_regions()
         self._asked: object = None  # the decision that is being made
-        self._only: list[tuple[File, RegionKey]] = []  # what "in Review" shows, if it was asked
+        self._only: list[
+            tuple[ImagePlace, RegionKey]
+        ] = []  # what "in Review" shows, if it was asked
         self._linking = False  # marks come from the session, or go there
         # To undo: in a library with its numbers there
         self._done: list[tuple[Decided, _Ids, Library | None]] = []
@@ -177,7 +178,7 @@ class Gallery(Topic, QWidget):
         if asked:
             keys, places = asked
             self._only = [(shown_file(self._session), key) for key in keys]
-            self._only += [(one.file, RegionKey(one.region, one.position)) for one in places]
+            self._only += [(place.file, place.key) for place in places]
             own = LIBRARY if self._session.project.state is None else PROJECT
             self.source.setCurrentText(own if places else IMAGE)
             self.shown.setCurrentText(IN_REVIEW)
@@ -406,7 +407,7 @@ class Gallery(Topic, QWidget):
             refuse(f"Wait until the work before is over{', or cancel it' * many}.")
         return many or self.decider.busy
 
-    def _decided(self, asked: object, decided: Decided, files: Mapping[str, File]) -> None:
+    def _decided(self, asked: object, decided: Decided, files: Mapping[str, ImagePlace]) -> None:
         """Show decisions about images, and keep those of the gallery to be taken back."""
         if isinstance(asked, Decided):
             self._keep(decided, (), None, asked)

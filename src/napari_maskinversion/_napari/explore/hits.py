@@ -212,7 +212,7 @@ class FarHitsList(QListWidget):
             image = names[hit.place.image]
             what = f"{hit.similarity:.2f} {hit.label}".rstrip()
             icon = QIcon() if hit.picture is None else QIcon(pixmap_of(hit.picture))
-            item = QListWidgetItem(icon, f"{image}\nregion {hit.place.region}, {what}")
+            item = QListWidgetItem(icon, f"{image}\nregion {hit.place.key.id}, {what}")
             item.setSizeHint(QSize(0, _SIDE + 6))
             self.addItem(item)
         self.setFixedHeight(min(len(hits), _SHOWN) * (_SIDE + 6) + 4)

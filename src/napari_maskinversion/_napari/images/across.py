@@ -16,7 +16,7 @@ from ...app.session import Action, ManyImages, Session, staleness
 from ...app.work.driver import show
 from ...app.work.model_store import ModelStore
 from ...base.wording import counted
-from ...batch.decided import accept_steps, decide_steps, file_in, take_back_steps
+from ...batch.decided import accept_steps, decide_steps, place_in, take_back_steps
 from ...batch.exporting import FILES
 from ...batch.opened import OpenProject
 from ...review.decisions import Step
@@ -180,7 +180,7 @@ class AcrossImages(QObject):
         shown = self._images.shown
         if shown is not None and not here and shown.name in decided.steps:
             self._session.review.show_decisions.emit()  # made while the image had no review
-        files = {name: file_in(self._project, name) for name in decided.steps}
+        files = {name: place_in(self._project, name) for name in decided.steps}
         self._session.review.decided.emit(asked, decided, files)
 
     def _take_back(self, last: Decided | None = None) -> None:

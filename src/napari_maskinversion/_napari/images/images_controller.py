@@ -15,7 +15,7 @@ from ...app.project.project_disk import Edits, ProjectDisk, Written, defaults
 from ...app.project.project_files import OpenedPlace, new_project, open_place
 from ...app.session import Action, ProjectState, RegionPlace, Session, Topic
 from ...app.work.model_store import ModelStore
-from ...batch.decided import Summary, file_in, words_of
+from ...batch.decided import Summary, place_in, words_of
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import Project
 from ...library.library import Library
@@ -217,7 +217,7 @@ class ImagesController(Topic, QObject):
                 self._session.choose(image=self.shown.images[0])
             self._session.select_place(place)
         else:
-            self._place = Place(image=name, region=place.region, position=dict(place.position))
+            self._place = Place(image=name, region=place.key.id, position=dict(place.key.position))
             self._look_there = True
             self.go(name)
 
@@ -446,4 +446,4 @@ def _name_in(project: OpenProject, place: RegionPlace) -> str:
     """Return the name of an image in a project, by that or its file; "" if it has none."""
     if place.image in project.by_name:
         return place.image
-    return next((name for name in project.by_name if file_in(project, name) == place.file), "")
+    return next((name for name in project.by_name if place_in(project, name) == place.file), "")

@@ -22,7 +22,7 @@ from ...app.layer_input.layer_facts import (
     is_ours,
     is_regions,
     is_shapes,
-    place_of_file,
+    place_of_image,
 )
 from ...app.layer_input.pictures import Channels, copy_picture
 from ...app.layer_input.run_input import PlaneFinder, RunInput, ShapesCopy, copy_regions
@@ -31,7 +31,7 @@ from ...app.requests.preparing import image_layers
 from ...app.requests.stored_results import stored_record
 from ...app.session import RegionPlace, Scope, Session
 from ...base.errors import InputError
-from ...base.identity import identify_image, plane_text
+from ...base.identity import ImagePlace, identify_image, plane_text
 from ...images.opening import open_image
 from ..layers.overlays import RegionBorder
 from ..layers.placing import REGIONS_OPACITY, place_of, remove_layers
@@ -177,10 +177,10 @@ def _mixing(channel: Any) -> tuple[object, ...]:
 
 
 def file_layers(
-    layers: Sequence[ImageLayer], file: tuple[str, int], identity: ImageIdentity | None
+    layers: Sequence[ImageLayer], file: ImagePlace, identity: ImageIdentity | None
 ) -> list[Image]:
     """Return layers of an image, which know its file and which image of the file it is."""
-    about = {FILE: file[0], SERIES: file[1], IDENTITY: identity}
+    about = {FILE: file.path, SERIES: file.series, IDENTITY: identity}
     return [
         Image(one.data, metadata={**about, ONLY_FIRST: one.only_first}, **one.options)
         for one in layers
@@ -195,7 +195,9 @@ def show_image(
     It lies directly above the one ``before``: layers of the user stay above it, and the heatmap
     need not be moved.
     """
-    images = file_layers(opened.layers, (str(opened.file), opened.series), opened.identity)
+    images = file_layers(
+        opened.layers, ImagePlace(str(opened.file), opened.series), opened.identity
+    )
     labels = Labels(
         opened.labels,
         name=f"{opened.file.name}: regions",
@@ -294,7 +296,7 @@ class Elsewhere(QObject):
 
     def _layer_of(self, place: RegionPlace) -> Any:
         layers = image_layers(self._viewer)
-        return next((one for one in layers if place_of_file(one) == place.file), None)
+        return next((one for one in layers if place_of_image(one) == place.file), None)
 
     def _show(self, looked_up: Any) -> None:
         place, box, layers, identity = looked_up
@@ -311,12 +313,12 @@ class Elsewhere(QObject):
             return
         viewer.layers.move(viewer.layers.index(image), len(viewer.layers))
         view = ViewPoint.of(viewer)
-        names = [axis for axis, _ in place.position]
+        names = [axis for axis, _ in place.key.position]
         axes = [view.labels.index(axis) for axis in names if axis in view.labels]
         if len(axes) < len(names):  # opened by another reader, which names none: in their order
             own = range(len(view.labels) - image.ndim, len(view.labels))
             axes = [axis for axis in own if axis not in view.displayed][: len(names)]
-        at = [index for _, index in place.position][: len(axes)]
+        at = [index for _, index in place.key.position][: len(axes)]
         view = view.at(axes, np.array(at, float))
         plane = plane_of(Grid.of(image, view), view)
         bring_into_view(viewer, image, plane, box)
@@ -332,12 +334,12 @@ def _find(
     """
     from ...app.project.opening import image_layers_of
 
-    path, series = place.file
-    rows = library.rows(image=escape(path))
-    here = (rows["region"] == place.region) & (rows["plane"] == plane_text(place.position))
-    rows = rows[here & (rows["series"] == series)]
+    file, key = place.file, place.key
+    rows = library.rows(image=escape(file.path))
+    here = (rows["region"] == key.id) & (rows["plane"] == plane_text(key.position))
+    rows = rows[here & (rows["series"] == file.series)]
     if not len(rows):
-        raise InputError(f"{place.image}: region {place.region} is not in the library any more.")
+        raise InputError(f"{place.image}: region {key.id} is not in the library any more.")
     row = rows.iloc[0]
     if problem := library.problem(int(row["id"])):
         raise InputError(problem)
@@ -345,8 +347,8 @@ def _find(
     layers: tuple[ImageLayer, ...] = ()
     whole = None
     if read:
-        file = Path(path)
-        with open_image(file, series) as stack:
-            whole = identify_image(file.name, stack.levels[0]) if "c" in stack.axes else None
-            layers = image_layers_of(stack, file)
+        path = Path(file.path)
+        with open_image(path, file.series) as stack:
+            whole = identify_image(path.name, stack.levels[0]) if "c" in stack.axes else None
+            layers = image_layers_of(stack, path)
     return place, (y0, x0, y1, x1), layers, whole

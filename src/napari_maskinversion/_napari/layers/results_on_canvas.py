@@ -235,18 +235,22 @@ class ResultsOnCanvas:
         image, finder = self.image, self._finder
         layers = self.viewer.layers
         gone = image not in layers or above not in layers
-        if not texts or finder is None or gone or not self._fits(image, finder):
+        if not texts or finder is None or gone or not self._has_its_size(image, finder):
             self.texts.remove()
         else:
             self.texts.show(nearest(texts, near), image, finder, above)
 
     def _plane(self, image: Any, finder: PlaneFinder | None, position: Position) -> Plane | None:
         """Return the plane of a region; None if its image is gone or has another size."""
-        if finder is None or image not in self.viewer.layers or not self._fits(image, finder):
+        if (
+            finder is None
+            or image not in self.viewer.layers
+            or not self._has_its_size(image, finder)
+        ):
             return None
         return finder.plane(position if finder.all_planes else ())
 
-    def _fits(self, image: Any, finder: PlaneFinder) -> bool:
+    def _has_its_size(self, image: Any, finder: PlaneFinder) -> bool:
         """Whether the layer still holds an image of the shape that the run saw."""
         try:
             shape = Grid.of(image, ViewPoint.of(self.viewer)).shape

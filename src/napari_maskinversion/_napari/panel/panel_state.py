@@ -84,7 +84,7 @@ class PanelState(BaseModel):
         return settings
 
     @field_serializer("settings")
-    def _differences(self, settings: RunSettings) -> dict[str, Any]:
+    def _chosen_settings(self, settings: RunSettings) -> dict[str, Any]:
         default = RunSettings()
         values = {key: settings.get(key) for key in _keys()}
         return {

@@ -128,7 +128,7 @@ class Changes(Topic, QObject):
         if record is None or run_input is None:
             session.run.comparing = False
             return
-        image = self._touched and record.fingerprint is not None
+        image = self._touched and record.shown is not None
         self.worker.start(partial(_compare, run_input, record, image))
 
     def _compared(self, change: Change) -> None:
@@ -142,7 +142,7 @@ class Changes(Topic, QObject):
 
 
 def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
-    from ...app.layer_input.run_input import ImageFingerprint, identities
+    from ...app.layer_input.run_input import changes_pixels, identities, shown_to_model
 
     # Of chosen regions some may be gone, which a run would refuse.
     every = run_input if run_input.merge else replace(run_input, only=None)
@@ -155,9 +155,8 @@ def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
     keys = frozenset(one.key for one in set(now) ^ set(record.painted_as or record.identities))
     if not image:
         return Change(record, keys, None)
-    seen = ImageFingerprint.of(run_input)
-    pixels = not seen.has_pixels_of(record.fingerprint)
-    return Change(record, keys, seen != record.fingerprint, pixels)
+    different = record.recipe.differences(shown_to_model(run_input))
+    return Change(record, keys, bool(different), any(map(changes_pixels, different)))
 
 
 class ImageWatch:

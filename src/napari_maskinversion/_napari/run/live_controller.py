@@ -239,9 +239,11 @@ class LiveResults(QObject):
         series = (*session.run.layers, answer.picture)
         ours = before is not None and before is self._shown and series == self._series
         if before is not None and ours:  # what they were made with is kept with the run
-            then = before.snapshot
-            ours = session.run.scope.chosen == then.scope.chosen
-            ours = ours and session.run.settings.same_embeddings(then.settings)
+            different = before.snapshot.recipe.differences(session.run.snapshot().recipe)
+            ours = not any(
+                difference.key == "choice" or (difference.is_setting and difference.needs_run)
+                for difference in different
+            )
         if ours and not answer.inverted and self._same(results):
             return
         row = -1

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
-from ...base.identity import Position, RegionKey, plane_of
+from ...base.identity import ImagePlace, Position, RegionKey, plane_of
 from ...base.regions import Region
 from ...base.wording import one_line
-from ...batch.decided import archive_file, file_in, has_its_image
+from ...batch.decided import archive_file, has_its_image, place_in
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
@@ -35,7 +35,7 @@ from ...results.spaces import Space, check_alike
 from ...review.decisions import Decision
 from ...review.reporting import decisions_of
 from ...review.together import Decided, Outline
-from ..layer_input.layer_facts import place_of_file
+from ..layer_input.layer_facts import place_of_image
 from ..layer_input.pictures import copy_layer
 from ..session import RegionPlace, Session
 from ..work.driver import Update, check_stopped, show
@@ -43,7 +43,6 @@ from ..work.driver import Update, check_stopped, show
 if TYPE_CHECKING:
     import pandas as pd
 
-File = tuple[str, int]  # Path of an image, as libraries have it, and its number in the file
 Box = tuple[int, int, int, int]
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.intp]
@@ -71,7 +70,7 @@ class RegionTable:
     cut: Callable[[Sequence[int]], Cut]
     # Unit embeddings (rows, e) of rows, all of one space; for a worker
     embed: Callable[[Sequence[int]], FloatArray]
-    files: Mapping[str, File] = field(default_factory=dict)  # Of images that have other names
+    files: Mapping[str, ImagePlace] = field(default_factory=dict)  # Of images that have other names
     spaces: Mapping[str, Space] = field(default_factory=dict)  # Of the images of a project
     library: Library | None = None  # That the rows are of
     # The row of each region of the results shown, (N,); -1 for one that is not here
@@ -92,7 +91,7 @@ class RegionTable:
         """Return where regions are."""
         frame = self.frame[["image", "region", "position"]].iloc[np.asarray(rows, np.intp)]
         return [
-            RegionPlace(image, region, position, *self.file(image))
+            RegionPlace(image, RegionKey(region, position), self.file(image))
             for image, region, position in frame.itertuples(index=False, name=None)
         ]
 
@@ -109,10 +108,7 @@ class RegionTable:
     def selected(self, session: Session) -> IntArray:
         """Return the rows of what is selected in the session, rising."""
         rows = [int(self.here[row]) for row in session.review.chosen_rows if row < len(self.here)]
-        rows += [
-            self.row_of(one.file, RegionKey(one.region, one.position))
-            for one in session.review.marked
-        ]
+        rows += [self.row_of(marked.file, marked.key) for marked in session.review.marked]
         return np.unique([row for row in rows if row >= 0]).astype(np.intp)
 
     def select(self, session: Session, rows: Any, *, more: bool = False) -> None:
@@ -124,11 +120,11 @@ class RegionTable:
             dict.fromkeys([*(session.review.marked if more else ()), *places]),
         )
 
-    def file(self, image: str) -> File:
+    def file(self, image: str) -> ImagePlace:
         """Return where an image is."""
-        return self.files.get(image, (image, 0))
+        return self.files.get(image, ImagePlace(image))
 
-    def row_of(self, file: File, key: RegionKey) -> int:
+    def row_of(self, file: ImagePlace, key: RegionKey) -> int:
         """Return the row of a region; -1 if it is not in the table."""
         if self._rows is None:
             columns = (self.frame[name] for name in ("region", "position"))
@@ -164,7 +160,7 @@ class RegionTable:
             self.decide({int(self.here[row]): get(keys[row]) for row in rows})
         return review is not None and bool(rows)
 
-    def take(self, decided: Decided, files: Mapping[str, File]) -> None:
+    def take(self, decided: Decided, files: Mapping[str, ImagePlace]) -> None:
         """Note decisions about several images, of which ``files`` may have other names here."""
         states = {
             self.row_of(files.get(image) or self.file(image), one.region): one.after
@@ -249,9 +245,9 @@ def of_image(session: Session) -> Callable[[], RegionTable]:
     return read
 
 
-def shown_file(session: Session) -> File:
+def shown_file(session: Session) -> ImagePlace:
     """Return the file of the image shown, as tables name it."""
-    return place_of_file(session.run.image) or ("", 0)
+    return place_of_image(session.run.image) or ImagePlace("")
 
 
 # -- the project -----------------------------------------------------------------------------------
@@ -324,7 +320,7 @@ def read_project(file: Path, doing: str = "reading") -> RegionTable:
         problems=tuple(problems),
         cut=cut,
         embed=embed,
-        files={name: file_in(project, name) for name in project.by_name},
+        files={name: place_in(project, name) for name in project.by_name},
         spaces=spaces,
     )
 
@@ -361,7 +357,7 @@ def read_library(library: Library) -> RegionTable:
     accepted = (frame["decision"] == "accepted").to_numpy()
     words = dict.fromkeys([*frame["suggestion"].unique(), *frame["label"].unique()])
     positions: Any = [plane_of(text) for text in frame["plane"]]
-    files = zip(frame["image"], frame["series"].tolist(), strict=True)
+    files = map(ImagePlace, frame["image"], frame["series"].tolist())
     boxes: Any = list(zip(*(frame[edge] for edge in ("y0", "x0", "y1", "x1")), strict=True))
     made = frame[["region", "suggestion", "decision", "area", "id"]].assign(
         image=names_of(frame),
@@ -383,7 +379,7 @@ def read_library(library: Library) -> RegionTable:
         cut=cut,
         embed=lambda rows: library.vectors(ids[np.asarray(rows, int)]),
         library=library,
-        files={name: file for name, file in zip(made["image"], files, strict=True) if file[1]},
+        files={name: file for name, file in zip(made["image"], files, strict=True) if file.series},
     )
 
 

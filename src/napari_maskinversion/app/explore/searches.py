@@ -7,7 +7,7 @@ project; in a library.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 
 from ...base import progress_words as words
 from ...base.errors import InputError
+from ...base.identity import ImagePlace, RegionKey
 from ...base.identity import plane_of as position_of
 from ...base.regions import Region
 from ...language.ranking.query import direction, embed_query, wanted_and_not
@@ -26,6 +27,7 @@ from ...library.library import Library
 from ...library.thumbnails import Pixels, outlined
 from ...regions.sam.checkpoints import on_disk
 from ...results.export.bundle import Masks, compress_masks
+from ...results.recipe import Recipe
 from ...results.region_result import RegionResult
 from ...results.results import Results
 from ...results.run_info import RunInfo
@@ -34,7 +36,7 @@ from ...results.spaces import Space
 from ...review.decisions import STATUSES, class_of
 from ..layer_input.coordinates import Plane, ViewPoint, plane_of
 from ..layer_input.pictures import Picture, copy_picture
-from ..layer_input.run_input import ImageFingerprint, PlaneFinder, identities, picture_digest
+from ..layer_input.run_input import PlaneFinder, identities, picture_digest, shown_to_model
 from ..requests.preparing import background_of, image_layers, usable_settings
 from ..requests.run_task import Request, RunTask
 from ..session import RegionPlace, ResultRecord, Session, Snapshot
@@ -85,12 +87,18 @@ def find_regions(
     known = None
     if candidates:
         show(words.COMPARING_INPUTS)
-        now = identities(run.input.tasks(check_stopped))
-        same = [one for one in candidates if one.identities == now]
-        # A run that was cancelled has results of its first regions only.
-        same = [one for one in same if len(one.results) == len(now)]
-        pixels = ImageFingerprint.of(run.input) if same else None
-        known = next((one for one in same if one.fingerprint == pixels), None)
+        drawn = identities(run.input.tasks(check_stopped))
+        regions = Recipe(regions={"regions": drawn})
+        alike = [
+            record
+            for record in candidates
+            # A run that was cancelled has results of its first regions only.
+            if len(record.results) == len(drawn) and not record.recipe.differences(regions)
+        ]
+        if alike:  # The pixels of a large image take their time
+            shown = shown_to_model(run.input)
+            alike = [record for record in alike if not record.recipe.differences(shown)]
+        known = next(iter(alike), None)
     record = known or RunTask(run, store).run()
     results, masks = record.results, record.masks
     show(Update(text=words.COMPARING_WORDS, fraction=1.0))
@@ -111,20 +119,33 @@ def find_regions(
     )
 
 
-def fits(record: ResultRecord, image: Any, wanted: RunSettings) -> bool:
-    """Return whether a run with other settings would embed as a record of the image has it.
+def reusable(
+    records: Iterable[ResultRecord | None], image: Any, settings: RunSettings
+) -> list[ResultRecord]:
+    """Return those records of an image that a run with these settings would embed alike.
 
     Whether pixels and regions are the same is for `find_regions` to say.
     """
-    if record.fingerprint is None or record.snapshot.image is not image or not record.results:
-        return False
-    was = record.results.info.settings
-    names = ("model", "method", "inversion", "resolution", "keep_aspect")
-    if any(was.get(name) != wanted.get(name) for name in names):
-        return False
-    if wanted.window.mode == "whole":
-        return all(region.window.whole for region in record.results.regions)
-    return was.window == wanted.window
+    wanted = Recipe.of_settings(settings)
+    alike = []
+    for record in records:
+        if record is None or record.shown is None or not record.results:
+            continue
+        if record.snapshot.image is not image:
+            continue
+        different = _as_seen(record, settings).differences(wanted)
+        if not any(difference.part == "embedding" for difference in different):
+            alike.append(record)
+    return alike
+
+
+def _as_seen(record: ResultRecord, settings: RunSettings) -> Recipe:
+    """Return the recipe of results; windows that are the whole image are as good as wanted ones."""
+    regions = record.results.regions
+    if settings.window.mode != "whole" or not all(region.window.whole for region in regions):
+        return record.recipe
+    window = {"window": "whole", "window.context": settings.window.context}
+    return record.recipe.joined(Recipe(embedding=window))
 
 
 # -- where nobody drew regions ---------------------------------------------------------------------
@@ -214,7 +235,8 @@ def find_anywhere(
     # SAM 3 proposes what words say; others propose all that is there.
     asked = getattr(proposer, "words", None)
     pixels = picture_digest(search.picture)
-    key = (pixels, search.plane, model.fingerprint, settings.of_embeddings, file, asked)
+    chosen = replace(Recipe.of_settings(settings), ranking={})
+    key = (pixels, search.plane, model.fingerprint, chosen, file, asked)
     candidates = proposed.get(key, lambda: propose(model, source, settings, proposer))
     fitting = candidates.found(candidates.search(model, query), -1.0)
     values = fitting.similarities.tolist()
@@ -290,8 +312,9 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
         check_stopped()
         picture = library.thumbnail(row["id"])
         y0, x0, y1, x1 = (row[name] for name in ("y0", "x0", "y1", "x1"))
-        at, box = position_of(row["plane"]), (y0, x0, y1, x1)
-        place = RegionPlace(row["image"], row["region"], at, series=row["series"], box=box)
+        file = ImagePlace(row["image"], row["series"])
+        key = RegionKey(row["region"], position_of(row["plane"]))
+        place = RegionPlace.of(file, key, (y0, x0, y1, x1))
         shown = None if picture is None else outlined(picture)
         hits.append(FarHit(place, row["similarity"], row["label"], shown))
     total = library.info()["spaces"][space]["regions"]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
+from ...base.identity import ImagePlace
 from ...base.regions import as_array
 from ...base.wording import one_line
 from ...images.opening import nodata_of, without_masked
@@ -88,12 +89,12 @@ def file_of(image: Any) -> Path | None:
         return None
 
 
-def place_of_file(image: Any) -> tuple[str, int] | None:
-    """Return path and series of a layer as libraries have them; None without a file."""
-    from ...library.adding import stored_path
+def place_of_image(image: Any) -> ImagePlace | None:
+    """Return where the image of a layer is, as libraries have it; None without a file."""
+    from ...library.adding import place_of
 
     file = file_of(image)
-    return None if file is None else (stored_path(file), image.metadata.get(SERIES, 0))
+    return None if file is None else place_of(file, image.metadata.get(SERIES))
 
 
 class OtherArray:

@@ -30,6 +30,7 @@ from ...regions.label_images import (
     regions_by_plane,
     regions_of_labels,
 )
+from ...results.recipe import Difference, Recipe
 from .coordinates import (
     Grid,
     Plane,
@@ -332,25 +333,24 @@ def _refuse_missing(only: frozenset[int] | None, there: set[int], kind: str) -> 
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFingerprint:
-    """Fingerprint of the displayed pixels of a run, and its view."""
+def shown_to_model(run_input: RunInput, digest: PictureDigest | None = None) -> Recipe:
+    """Return what a run shows the model of an image; ``digest`` is that of its picture, if known.
 
-    digest: PictureDigest
-    view: ViewPoint  # For a run on all planes, independent of the plane shown
+    The view of a run on all planes is independent of the plane shown.
+    """
+    finder, view = run_input.finder, run_input.view
+    if finder.all_planes:
+        view = finder.view_at([("", 0)] * len(finder.others))
+    pixels, looks = digest or picture_digest(run_input.picture)
+    return Recipe(image={"pixels": pixels, "view": view, "looks": looks})
 
-    @classmethod
-    def of(cls, run_input: RunInput, digest: PictureDigest | None = None) -> ImageFingerprint:
-        """Compute it for a run; ``digest`` is that of its picture, if known."""
-        finder, view = run_input.finder, run_input.view
-        if finder.all_planes:
-            view = finder.view_at([("", 0)] * len(finder.others))
-        return cls(digest or picture_digest(run_input.picture), view)
 
-    def has_pixels_of(self, other: ImageFingerprint) -> bool:
-        """Whether the image has the same pixels, however it is displayed."""
-        one, two = self.digest[0], other.digest[0]
-        return (one <= two or two <= one) and self.view == other.view  # channels may be hidden
+def changes_pixels(difference: Difference) -> bool:
+    """Return whether a difference is one of pixels, and not of how they are displayed."""
+    if difference.key == "pixels":  # Of each layer; a channel that is hidden has not changed
+        before, after = difference.value, difference.other
+        return not (before <= after or after <= before)
+    return difference.key == "view"
 
 
 def picture_digest(picture: Picture) -> PictureDigest:

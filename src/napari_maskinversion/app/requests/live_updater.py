@@ -10,7 +10,7 @@ from ...base import progress_words as words
 from ...base.progress import listening
 from ...language.ranking.uncertainty import UncertaintyConfig
 from ...regions.label_images import PlaneRegions
-from ..layer_input.run_input import ImageFingerprint, PictureDigest, picture_digest
+from ..layer_input.run_input import PictureDigest, picture_digest, shown_to_model
 from ..work.driver import show
 from ..work.model_store import ModelStore
 from .run_task import Request, RunUpdate
@@ -54,12 +54,12 @@ class LiveUpdater:
 
         request = request.located()
         digest = self._digest(request.input.picture)
-        pixels = ImageFingerprint.of(request.input, digest)
-        settings = (model, request.settings.changed(_JUDGED_LATER), request.units, pixels)
+        shown = shown_to_model(request.input, digest)
+        settings = (model, request.settings.changed(_JUDGED_LATER), request.units, shown)
         if self._run is None or settings != self._settings:
             self._run, self._settings = None, ()
             fresh = LiveRun(model, request.settings, units=request.units)
-            self._run = request.continued(model, pixels) or fresh
+            self._run = request.continued(model, shown) or fresh
             self._settings = settings
         run = self._run
         run.judge(request.settings.unsure)
@@ -75,7 +75,7 @@ class LiveUpdater:
             table=results.to_frame(),
             identities=run.identities,
             masks=tuple(PlaneRegions(task.position, task.regions) for task in tasks),
-            fingerprint=pixels,
+            shown=shown,
             live=True,
         )
         return LiveAnswer(record=record, picture=picture, inverted=inverted)

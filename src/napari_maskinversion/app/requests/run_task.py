@@ -23,6 +23,7 @@ from ...language.captions.bank import CaptionBank
 from ...language.labels.vocabulary import Vocabulary
 from ...pipeline.progress import Progress
 from ...pipeline.run import PlaneTask
+from ...results.recipe import Recipe, Weights
 from ...results.results import Results
 from ...results.settings import RunSettings
 from ..session import ResultRecord, Snapshot
@@ -41,7 +42,7 @@ from ..work.preload import start_torch
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
     from ...pipeline.live import LiveRun
-    from ..layer_input.run_input import ImageFingerprint, RunInput
+    from ..layer_input.run_input import RunInput
 
 # The next table comes no sooner than 25 times what the last took to make and to show, or 2 s; but
 # always later than ten times what it took to make.
@@ -84,14 +85,13 @@ class Request:
             self, file=None, units=with_georeference(self.units, self.file, shape, finder.axes)
         )
 
-    def continued(self, model: Backbone, pixels: ImageFingerprint) -> LiveRun | None:
+    def continued(self, model: Backbone, shown: Recipe) -> LiveRun | None:
         """Return a run that goes on with the results of before; None if they would differ."""
         before = self.before
-        if before is None or before.fingerprint != pixels:
+        if before is None:
             return None
-        info, now = before.results.info, self.settings.changed({"model": model.name})
-        same = info.fingerprint == model.fingerprint and info.units == self.units
-        if not (same and now.same_embeddings(info.settings)):
+        different = before.recipe.differences(self._recipe(model, shown))
+        if any(difference.needs_run for difference in different):
             return None
         from ...pipeline.live import LiveRun
 
@@ -99,6 +99,12 @@ class Request:
         live.adopt(before.results, before.identities)
         live.judge(self.settings.unsure)
         return live
+
+    def _recipe(self, model: Backbone, shown: Recipe) -> Recipe:
+        """Return what the results are made from, but for the regions and their words."""
+        weights = Weights(model.fingerprint, model.name)
+        run = Recipe(image={"units": self.units}, embedding={"weights": weights})
+        return Recipe.of_settings(self.settings.changed({"model": model.name})).joined(run, shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,14 +155,14 @@ class RunTask:
         from ...pipeline import run
         from ...pipeline.progress import RegionChunk
         from ...results.export.bundle import compress_masks
-        from ..layer_input.run_input import ImageFingerprint, identities
+        from ..layer_input.run_input import identities, shown_to_model
 
         self._tasks = self._request.input.tasks(check_stopped)
         self._request.input.left_out(self._tasks)
         # Refused here, before a model of gigabytes is read.
         run.check_tasks(self._tasks)
-        pixels, known = ImageFingerprint.of(self._request.input), identities(self._tasks)
-        self._about = {"total": len(known), "identities": known, "fingerprint": pixels}
+        shown, known = shown_to_model(self._request.input), identities(self._tasks)
+        self._about = {"total": len(known), "identities": known, "shown": shown}
         self._about["masks"] = compress_masks(self._tasks)
         model = self._store.load(model_name, device)
         show(Update(text=words.encoding(), fraction=0.0, note=self._store.note))
@@ -169,14 +175,14 @@ class RunTask:
             show(partial(self._update, news))
 
         with listening(follow):
-            self.results = self._run(model, pixels)
+            self.results = self._run(model, shown)
         return self._finished()
 
-    def _run(self, model: Backbone, pixels: ImageFingerprint) -> Results:
+    def _run(self, model: Backbone, shown: Recipe) -> Results:
         from ...pipeline.job import Job
 
         request, captions = self._request, self._request.captions
-        if (live := request.continued(model, pixels)) is not None:
+        if (live := request.continued(model, shown)) is not None:
             self.results = live.update(self._tasks, request.vocabulary)
             self._add_captions()
             assert self.results is not None  # those of before, at least

@@ -14,14 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import MaskInversionError
+from ...base.identity import ImagePlace
 from ...base.progress import tick
 from ...base.wording import counted
-from ...batch.decided import archive_file, file_in
+from ...batch.decided import archive_file, place_in
 from ...batch.opened import OpenProject
 from ...learning.features import UNKNOWN, HasMeasures, Measured
 from ...library.deciding import key_of
 from ...library.library import Library
 from ...results.export.archive import open_archive
+from ...results.recipe import Recipe
 from ...results.results import Results
 from ...results.spaces import Space
 from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, places
@@ -43,14 +45,14 @@ class Elsewhere:
     notes: list[str] = field(default_factory=list)  # What was left out
     # By the image's hash: its name, and where the project has it; without one, the library
     names: dict[str, str] = field(default_factory=dict)
-    files: dict[str, tuple[str, int]] = field(default_factory=dict)
+    files: dict[str, ImagePlace] = field(default_factory=dict)
     _other: int = 0  # decisions about regions of other spaces
 
     def taught(self, results: Results, image: str) -> Taught:
         """Return decisions about regions of the space of these results, but for their own."""
         taught: Taught = {place: (*one, UNKNOWN) for place, one in self.accepted.items()}
-        space, own = Space.of(results), places(results, image)
-        for one in (self._of_library(space), self._of_project(space, own)):  # the files win
+        recipe, own = Space.of(results).recipe, places(results, image)
+        for one in (self._of_library(recipe), self._of_project(recipe, own)):  # the files win
             taught |= one
         if self._other:
             self.notes.append(
@@ -59,14 +61,14 @@ class Elsewhere:
             )
         return {place: one for place, one in taught.items() if place not in own}
 
-    def _of_library(self, space: Space) -> Taught:
+    def _of_library(self, recipe: Recipe) -> Taught:
         if self.library is None:
             return {}
         taught: Taught = {}
         rows = self.library.rows(decision=_DECIDED)
         for _, own in rows.groupby("space"):
             ids = own["id"].tolist()
-            if self.library.space(ids).differences(space):
+            if self.library.space(ids).recipe.differences(recipe):
                 self._other += len(own)
                 continue
             named: Iterator[Any] = own.itertuples()
@@ -76,10 +78,10 @@ class Elsewhere:
                 taught[content, key_of(row)] = vector, row.label or None, region
                 self.names[content] = PurePath(row.image).name
                 if self.project is None:
-                    self.files[content] = row.image, row.series
+                    self.files[content] = ImagePlace(row.image, row.series)
         return taught
 
-    def _of_project(self, space: Space, own: set[ExemplarKey]) -> Taught:
+    def _of_project(self, recipe: Recipe, own: set[ExemplarKey]) -> Taught:
         if self.project is None:
             return {}
         taught: Taught = {}
@@ -96,8 +98,8 @@ class Elsewhere:
             except (MaskInversionError, OSError) as error:
                 self.notes.append(f"Left out {name}: {' '.join(str(error).split())}")
                 continue
-            self.names[content], self.files[content] = name, file_in(project, name)
-            is_other = bool(Space.of(bundle.results).differences(space))
+            self.names[content], self.files[content] = name, place_in(project, name)
+            is_other = bool(Space.of(bundle.results).recipe.differences(recipe))
             for region in bundle.results.regions:
                 key = region.key
                 decision = decisions.get(key)

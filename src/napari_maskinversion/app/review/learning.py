@@ -128,7 +128,7 @@ def train(
         if row < here:
             own.append(key)
         if (file := elsewhere.files.get(content)) is not None:
-            wrong.append(RegionPlace(file[0], key.id, key.position, *file))
+            wrong.append(RegionPlace.of(file, key))
         doubts.append(doubt_text(f"{where} {key}", label, looks_like))
     told = replace(classifier, notes=tuple(notes), doubts=tuple(doubts))
     return Trained(told, image, own, wrong)

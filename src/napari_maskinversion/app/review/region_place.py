@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
-from ...base.identity import Position
+from ...base.identity import ImagePlace, RegionKey
+
+Box = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class RegionPlace:
-    """Where a region is, on this or another image."""
+    """A region of this or another image, and where the image is."""
 
     image: str  # "" for the one shown; else its name in the project, or its path
-    region: int
-    position: Position = ()
-    path: str = field(default="", compare=False)  # Of its file, as libraries have it; "" if unknown
-    series: int = 0  # Of a file with several images
-    # None: whichever region has the number
-    box: tuple[int, int, int, int] | None = field(default=None, compare=False)
+    key: RegionKey
+    file: ImagePlace = field(compare=False)
+    box: Box | None = field(default=None, compare=False)  # None: whichever region has the key
 
-    @property
-    def file(self) -> tuple[str, int]:
-        """The path of its file, and which image of the file it is on."""
-        return self.path or self.image, self.series
+    @classmethod
+    def of(cls, file: ImagePlace, key: RegionKey, box: Box | None = None) -> Self:
+        """Return the place of a region of an image that is called by its path."""
+        return cls(file.title, key, file, box)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from enum import Enum
 
-from .records import Staleness, words_of
+from .records import Staleness
 from .session import Session
 
 
@@ -60,18 +61,19 @@ def staleness(session: Session) -> Staleness:
     record = session.run.record
     if record is None:
         return Staleness()
-    then, scope, words = (
-        record.results.info.vocabulary,
-        record.snapshot.scope,
-        session.run.vocabulary,
-    )
+    run = session.run
+    # The words of results change without a run.
+    chosen = replace(record.snapshot, vocabulary=record.results.info.vocabulary).recipe
+    different = chosen.differences(session.run.snapshot().recipe)
+    changed = [difference for difference in different if difference.needs_run]
+    keys = {difference.key for difference in changed}
     return Staleness(
-        words=words is not None and words_of(then) != words_of(words),
-        settings=not session.run.settings.same_embeddings(record.snapshot.settings),
-        image=session.run.image_changed
-        or not (record.reopened or session.run.scope.channels == scope.channels),
-        scope=session.run.scope.chosen != scope.chosen or session.run.others_picked,
-        regions=len(session.run.changed_regions),
+        words=run.vocabulary is not None and "labels" in keys,
+        settings=any(difference.is_setting for difference in changed),
+        # Nobody knows which layers a reopened image was shown in.
+        image=run.image_changed or ("channels of layers" in keys and not record.reopened),
+        scope="choice" in keys or run.others_picked,
+        regions=len(run.changed_regions),
     )
 
 

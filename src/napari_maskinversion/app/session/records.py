@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ...base.identity import Position, RegionIdentity
 from ...base.wording import counted
 from ...language.labels.vocabulary import Vocabulary
+from ...results.recipe import Recipe
 from ...results.results import Results
 from ...results.settings import RunSettings
 
@@ -84,6 +85,15 @@ class Snapshot:
     regions_ref: Callable[[], Any]
 
     @property
+    def recipe(self) -> Recipe:
+        """What was chosen to make results from."""
+        scope = Recipe(
+            image={"channels of layers": self.scope.channels},
+            regions={"choice": self.scope.chosen},
+        )
+        return Recipe.of_settings(self.settings).joined(Recipe.of_words(self.vocabulary), scope)
+
+    @property
     def image(self) -> Any:
         """The image layer."""
         return self.image_ref()
@@ -114,11 +124,18 @@ class ResultRecord:
     # As the layer shows them, where that is something else; empty otherwise
     painted_as: tuple[RegionIdentity, ...] = ()
     masks: Any = None  # Their pixels; None while a run goes on
-    fingerprint: Any = None  # What the model was shown
+    shown: Recipe | None = None  # What the model was shown of the image; None if unknown
     decisions: bytes = b""  # Decisions that came with reopened results
     live: bool = False  # Whether live mode made them, or they come from a file
     reopened: bool = False
     settled: bool = False  # Whether they can be reviewed: no other ones follow at once
+
+    @property
+    def recipe(self) -> Recipe:
+        """What the results were computed from."""
+        shown = self.shown or Recipe(image={"pixels": None})
+        regions = Recipe(regions={"regions": self.identities})
+        return self.results.info.recipe.joined(shown, regions)
 
     @property
     def plane(self) -> Position | None:
@@ -196,14 +213,6 @@ def same_regions(one: Results | None, other: Results | None) -> bool:
         return False
     pairs = zip(one.regions, other.regions, strict=True)
     return all(a.raw_embedding is b.raw_embedding for a, b in pairs)
-
-
-def words_of(vocabulary: Vocabulary | None) -> tuple[Any, ...] | None:
-    """Return what similarities depend on: no groups, colours and threshold."""
-    if vocabulary is None:
-        return None
-    classifier = vocabulary.learned and vocabulary.learned.sha256
-    return vocabulary.labels, vocabulary.synonyms, vocabulary.templates, classifier
 
 
 def indices(position: Position) -> tuple[int, ...]:

@@ -230,8 +230,7 @@ class Session:
         """Select a region of the results shown, and look at it; return whether it is there."""
         regions = () if self.run.results is None else self.run.results.regions
         for row, region in enumerate(regions):
-            same = (region.id, region.position) == (place.region, place.position)
-            if same and place.box in (None, region.bbox):
+            if region.key == place.key and place.box in (None, region.bbox):
                 self.select(row)
                 return True
         return False

@@ -16,7 +16,9 @@ from ...base.identity import ImageIdentity, Position
 from ...base.regions import Region
 from ...base.validation import encodable
 from ...regions.label_images import PlaneRegions
+from ..recipe import Recipe
 from ..results import Results
+from ..spaces import smaller_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +86,13 @@ class Bundle:
     raw_csv: bool = False
     polygons: bool = False  # Write masks in COCO as polygons, not as run lengths
 
+    @property
+    def recipe(self) -> Recipe:
+        """What the results were made from: image and regions, and the space of the embeddings."""
+        info, halved = self.results.info, smaller_inputs(self.results)
+        space = Recipe.of_space(info.settings, info.fingerprint, halved)
+        return inputs_recipe(self.source, self.masks).joined(space)
+
     def region_masks(self) -> list[CompressedRegion | None]:
         """Return the mask of each region; None where it is unknown."""
         return [self.masks.get((one.position, one.id)) for one in self.results.regions]
@@ -123,6 +132,15 @@ def compress_masks(
         for plane in planes
         for region in plane.regions
     }
+
+
+def inputs_recipe(source: Mapping[str, Any], masks: Masks) -> Recipe:
+    """Return what the inputs of a run say: image, channels, regions."""
+    image = source.get("image")
+    if isinstance(image, Mapping):  # Renamed, it is the same image
+        image = {key: value for key, value in image.items() if key != "file"}
+    channels = source.get("channels", "")
+    return Recipe(image={"image": image, "channels": channels}, regions={"regions": dict(masks)})
 
 
 @dataclass(frozen=True, slots=True)
