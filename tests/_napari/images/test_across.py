@@ -13,8 +13,8 @@ from napari_maskinversion._napari.images import across
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
 from napari_maskinversion.app.project.images_work import About, suggest_work
-from napari_maskinversion.app.session import Action, ManyImages, staleness
-from napari_maskinversion.app.work.driver import show
+from napari_maskinversion.app.session import Action, staleness
+from napari_maskinversion.app.work.driver import Job, show
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.batch.decided import (
     Summary,
@@ -304,7 +304,7 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
 
     def slow(*_, **__):
         while panel.images.project.folder == project:
-            show(ManyImages("..."))
+            show(Job("..."))
             time.sleep(0.01)
         went_on.set()
         show(About("cell-2.png", Summary(regions=2, decided=2)))

@@ -11,7 +11,7 @@ import pytest
 from napari_maskinversion.app.project.images_work import About, decide_work, suggest_work
 from napari_maskinversion.app.project.opening import count_regions, is_computed, open_project_image
 from napari_maskinversion.app.project.project_disk import Edits, ProjectDisk, defaults
-from napari_maskinversion.app.session import ManyImages
+from napari_maskinversion.app.work.driver import Job
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
@@ -45,9 +45,7 @@ def test_suggest_for_all_computes_each_image_once_and_goes_on_where_it_stopped(p
     assert is_computed(opened.task("cell-1.png"))
     ended, told = suggest(opened)
     assert (ended.done, ended.total) == (1, 1)
-    assert any(
-        "Image 1 of 1: cell-2.png" in one.text for one in told if isinstance(one, ManyImages)
-    )
+    assert any("Image 1 of 1: cell-2.png" in one.text for one in told if isinstance(one, Job))
     ended, _ = suggest(opened)
     assert ended.text == "All images with regions have suggestions."
 
@@ -60,7 +58,7 @@ def test_decisions_that_were_saved_when_it_stopped_are_in_the_library(computed_o
     verdict = Verdict(regions={name: [RegionKey(1)] for name in names}, status="rejected")
     steps, last = partial(decide_steps, verdict=verdict), "Image 1 of 2"
     work = partial(decide_work, opened, steps, 2, library)
-    ended, _ = do(work, lambda value: isinstance(value, ManyImages) and last in value.text)
+    ended, _ = do(work, lambda value: isinstance(value, Job) and last in value.text)
     assert (ended.count, ended.stopped) == (2, True)
     assert len(library.rows(decision="rejected")) == 2
 

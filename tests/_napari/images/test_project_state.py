@@ -14,6 +14,7 @@ from napari_maskinversion.app.session import (
     Session,
     next_step,
 )
+from napari_maskinversion.app.work.driver import Job
 from tests.app.session.test_session import ANIMALS, Layer, results_of
 
 NAMES = ("a.png", "b.png", "c.png")
@@ -28,7 +29,7 @@ def session():
     session.run.region_count, session.run.vocabulary = 3, ANIMALS
     record = ResultRecord(results=results_of(), snapshot=session.run.snapshot(), total=3)
     session.show(record)
-    session.run.progress = RunState("done", done=3, total=3)
+    session.run.progress = RunState("done", job=Job(done=3, total=3))
     session.project.state = ProjectState("cells", NAMES, current="a.png")
     return SimpleNamespace(session=session, layers=(image, regions))
 

@@ -1,12 +1,15 @@
 """The foot: one status line, and one button that is always the next step."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.panel.foot import Foot, step_of
-from napari_maskinversion.app.session import Action, Download, RunState, Session
+from napari_maskinversion._napari.run_requests.fetching import download_job
+from napari_maskinversion.app.session import Action, RunState, Session
+from napari_maskinversion.app.work.driver import Job
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
 LEFT = Qt.MouseButton.LeftButton
@@ -143,25 +146,24 @@ def test_the_status_line_has_the_estimate_then_progress_and_cancel(foot, session
     foot.show_estimate("43 regions, about 3 s on the CPU")
     assert foot.status.text() == "43 regions, about 3 s on the CPU"
     assert foot.cancel.isHidden()
-    session.run.progress = RunState(
-        "running", done=3, total=43, text="Regions 1-16 of 43", fraction=0.25
-    )
+    job = Job("Regions 1-16 of 43", 0.25, done=3, total=43)
+    session.run.progress = RunState("running", job=job)
     assert foot.status.text() == "Regions 1-16 of 43"
     assert foot.progress.value() == foot.progress.maximum() // 4
     assert not foot.button.isEnabled()
     with qtbot.waitSignal(foot.stopped):
         qtbot.mouseClick(foot.cancel, LEFT)
-    session.run.progress = RunState("stopping", done=3, total=43)
+    session.run.progress = RunState("stopping", job=job)
     assert foot.status.text() == "Stopping ..."
     assert not foot.cancel.isEnabled()
-    session.run.progress = RunState("cancelled", done=16, total=43, snapshot=session.run.snapshot())
+    session.run.progress = RunState("cancelled", session.run.snapshot(), Job(done=16, total=43))
     assert foot.status.text().startswith("16 of 43 regions done.")
     assert foot.cancel.isHidden()
     assert foot.button.isEnabled()
 
 
 def test_how_a_run_ended_is_said_of_its_image_only(foot, session, layers):
-    session.run.progress = RunState("cancelled", done=16, total=43, snapshot=session.run.snapshot())
+    session.run.progress = RunState("cancelled", session.run.snapshot(), Job(done=16, total=43))
     other = Layer()
     session.run.layers = other, layers[1]
     assert "16 of 43" not in foot.status.text()
@@ -170,9 +172,9 @@ def test_how_a_run_ended_is_said_of_its_image_only(foot, session, layers):
 
 
 def test_a_download_shows_its_progress_and_cancel_while_the_next_step_stays(foot, session, qtbot):
-    session.status.download = Download("ViT-B-16/openai")
+    session.status.download = download_job("ViT-B-16/openai")
     assert foot.status.text() == "Fetching ViT-B-16/openai ..."
-    session.status.download = Download("ViT-B-16/openai", 150_000_000, 600_000_000)
+    session.status.download = download_job("ViT-B-16/openai", 150_000_000, 600_000_000)
     assert foot.status.text() == "Fetching ViT-B-16/openai: 150 of 600 MB"
     assert foot.progress.value() == foot.progress.maximum() // 4
     assert foot.button.isEnabled()
@@ -180,11 +182,13 @@ def test_a_download_shows_its_progress_and_cancel_while_the_next_step_stays(foot
     assert foot.status.text().endswith("600 MB\nThere is no room.")
     with qtbot.waitSignal(foot.stopped):
         qtbot.mouseClick(foot.cancel, LEFT)
-    session.run.progress = RunState("running", text="Encoding the image")  # Cancel is the run's now
+    session.run.progress = RunState(
+        "running", job=Job("Encoding the image")
+    )  # Cancel is the run's now
     assert foot.status.text().startswith("Encoding the image")
     assert "regions are kept" in foot.cancel.toolTip()
     session.run.progress = RunState()
-    session.status.download = Download("ViT-B-16/openai", 1, 2, stopping=True)
+    session.status.download = replace(download_job("ViT-B-16/openai", 1, 2), stopping=True)
     assert foot.status.text().startswith("Stopping ...")
     assert not foot.cancel.isEnabled()
     session.status.download = None

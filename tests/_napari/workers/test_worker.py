@@ -15,7 +15,7 @@ from superqt.utils import WorkerBase
 
 from napari_maskinversion._napari.workers.worker import Worker
 from napari_maskinversion.app.work import driver
-from napari_maskinversion.app.work.driver import Partial, Update, show, stop_requested
+from napari_maskinversion.app.work.driver import Job, Partial, show, stop_requested
 from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.base.progress import tick
 from napari_maskinversion.engine.compute.compute_lock import end_threads
@@ -48,7 +48,7 @@ class Endless:
         try:
             while True:
                 self.steps += 1
-                show(Update(text="working"))
+                show(Job(text="working"))
                 time.sleep(0.005)
         except Cancelled:
             if self._result is None:
@@ -127,7 +127,7 @@ def test_threads_that_the_windows_own_loops_leave_end_before_work_and_after_upda
 
     def work():
         seen.append(left[0] & tasks())
-        show(Update(text="working"))
+        show(Job(text="working"))
         after()
 
     worker.progressed.connect(lambda _: left.append(loop()))

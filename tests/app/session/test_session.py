@@ -17,6 +17,7 @@ from napari_maskinversion.app.session import (
     session_of,
     staleness,
 )
+from napari_maskinversion.app.work.driver import Job
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
@@ -81,7 +82,7 @@ def run(session, count=3, total=None):
     record = ResultRecord(results=results, snapshot=snapshot, total=total or count)
     shown = session.show(record)
     ended = "done" if total in (None, count) else "cancelled"
-    session.run.progress = RunState(ended, done=count, total=total or count)
+    session.run.progress = RunState(ended, job=Job(done=count, total=total or count))
     return record, shown
 
 

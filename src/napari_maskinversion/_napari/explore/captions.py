@@ -14,7 +14,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
 from ...app.requests.preparing import check_on_disk
-from ...app.work.driver import Update, check_stopped, show
+from ...app.work.driver import Job, check_stopped, show
 from ...app.work.model_store import ModelStore
 from ...app.work.preload import preload_torch
 from ...base import progress_words as words
@@ -296,7 +296,7 @@ class _Pace:
 
     _start: tuple[int, float] | None = None
 
-    def __call__(self, news: Tick) -> Tick | Update:
+    def __call__(self, news: Tick) -> Tick | Job:
         if news.stage != CAPTIONS:
             return news
         done, total, now = news.done, news.total, time.monotonic()
@@ -305,13 +305,13 @@ class _Pace:
         if now - began > _SURE and done > first:
             left = (now - began) / (done - first) * (total - done)
             text += f", {in_words(left)} left"
-        return Update(text=text, fraction=done / total, note=news.note)
+        return Job(text=text, fraction=done / total, note=news.note)
 
 
 def search(results: Results, bank: CaptionBank, top: int) -> tuple[Results, Results]:
     """Add captions to results; return the results before and after."""
     text = words.searching("captions", len(bank))
-    show(Update(text=text))
+    show(Job(text=text))
     preload_torch()
     info, regions = results.info, list[RegionResult]()
     for start in range(0, len(results), _REGIONS):
@@ -319,5 +319,5 @@ def search(results: Results, bank: CaptionBank, top: int) -> tuple[Results, Resu
         captioned = add_captions(chunk, bank, top=top, again=True)
         info = captioned.info
         regions += captioned.regions
-        show(Update(text=text, fraction=len(regions) / len(results)))
+        show(Job(text=text, fraction=len(regions) / len(results)))
     return results, Results(info, tuple(regions))

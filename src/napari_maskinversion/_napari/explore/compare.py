@@ -14,7 +14,7 @@ from qtpy.QtGui import QPixmap
 from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QStackedWidget, QWidget
 
 from ...app.requests.preparing import usable_settings
-from ...app.work.driver import Update
+from ...app.work.driver import Job
 from ...base.errors import MaskInversionError
 from ...base.progress import telling
 from ...engine.methods.registry import Method, list_methods
@@ -324,4 +324,4 @@ def thumbnail(answer: Answer) -> QPixmap:
 
 def _update(place: int, news: Any) -> Any:
     text = getattr(news, "text", "")
-    return Update(text=f"{place} of 2: {text}") if text else news
+    return Job(text=f"{place} of 2: {text}") if text else news

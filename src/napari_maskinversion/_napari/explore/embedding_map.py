@@ -22,7 +22,7 @@ from ...app.explore.region_sources import (
     words_of,
 )
 from ...app.session import MappedResults, same_regions
-from ...app.work.driver import Update, show
+from ...app.work.driver import Job, show
 from ...app.work.preload import preload_torch
 from ...base.identity import ImagePlace
 from ...language.labels.label import colors_of
@@ -264,7 +264,7 @@ class MapSection(ProgressSection):
 def make_map(read: Callable[[], RegionTable], source: str, of: Results | None, way: Way) -> Mapped:
     """Read regions and map them; while t-SNE goes on, the map of PCA is shown."""
     table = read()
-    show(Update(text="Reading embeddings"))
+    show(Job(text="Reading embeddings"))
     preload_torch()
     count = len(table.frame)
     embeddings = table.embed(range(count)) if count else np.zeros((0, 1), np.float32)

@@ -23,7 +23,7 @@ from ...app.explore.region_sources import (
     words_of,
 )
 from ...app.session import RegionPlace, Topic
-from ...app.work.driver import Update, show
+from ...app.work.driver import Job, show
 from ...base.errors import InputError
 from ...base.identity import ImagePlace, RegionKey
 from ...base.wording import counted
@@ -446,5 +446,5 @@ def _decide_each(
     for image, step, problem in steps():
         made |= {image: step} if step else {}
         problems |= {image: problem} if problem else {}
-        show(partial(Update, text=f"saved {image}"))
+        show(partial(Job, text=f"saved {image}"))
     return Decided(steps=made, problems=problems), ids, library, undone

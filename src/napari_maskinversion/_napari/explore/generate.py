@@ -9,7 +9,7 @@ from typing import Any, Final
 from psygnal import SignalInstance
 from qtpy.QtCore import Qt
 
-from ...app.work.driver import Update, show
+from ...app.work.driver import Job, show
 from ...app.work.preload import preload_torch
 from ...base import progress_words as words
 from ...base.errors import MaskInversionError
@@ -163,8 +163,8 @@ def generate(results: Results, captions: CaptionRequest, device: str) -> tuple[R
     """Write a sentence about each region, in a worker; return the results before and after."""
     from ...engine.compute.devices import choose_device
 
-    show(Update(text=words.READING_DECODER))
+    show(Job(text=words.READING_DECODER))
     preload_torch()
     decoder = captions.load(model_of_run(results.info), choose_device(device))
-    show(Update(text=words.counted("Captions", 0, len(results))))
+    show(Job(text=words.counted("Captions", 0, len(results))))
     return results, generate_captions(results, decoder)

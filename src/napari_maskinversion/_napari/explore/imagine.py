@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 from ...app.layer_input.run_input import RunInput
 from ...app.requests.run_source import RunSource, look_again
 from ...app.session import ResultRecord, same_run
-from ...app.work.driver import Update, hear, show
+from ...app.work.driver import Job, hear, show
 from ...app.work.model_store import Kept, ModelStore
 from ...app.work.preload import start_torch
 from ...base import progress_words as words
@@ -329,7 +329,7 @@ class ImagineSection(ProgressSection):
 
     def show_progress(self, news: Any) -> None:
         """Show it in the bar, or a picture that is finished."""
-        if isinstance(news, Update):
+        if isinstance(news, Job):
             super().show_progress(news)
         elif isinstance(news, Picture):
             if self._first_seed is None:

@@ -12,8 +12,8 @@ from typing import Any
 from qtpy.QtCore import QObject
 
 from ...app.project.images_work import About, Suggested, decide_work, export_work, suggest_work
-from ...app.session import Action, ManyImages, Session, staleness
-from ...app.work.driver import show
+from ...app.session import Action, Session, staleness
+from ...app.work.driver import Job, show
 from ...app.work.model_store import ModelStore
 from ...base.wording import counted
 from ...batch.decided import accept_steps, decide_steps, place_in, take_back_steps
@@ -258,7 +258,7 @@ class AcrossImages(QObject):
             refuse("Wait until the run is over, or cancel it: its image is under review.")
         elif session.review.opening:
             self._waiting = act
-            session.status.many = ManyImages("Opening the review ...")
+            session.status.many = Job("Opening the review ...")
         else:
             act()
 
@@ -279,7 +279,7 @@ class AcrossImages(QObject):
         if self._waiting is None and not self._busy and worker.start(settled):
             self._then = then
             self._session.status.notice = None
-            self._session.status.many = ManyImages("Starting ...")
+            self._session.status.many = Job("Starting ...")
         else:
             refuse("Wait until the work on all images is over, or cancel it.")
 
@@ -294,7 +294,7 @@ class AcrossImages(QObject):
         return self.worker.busy or self.deciding.busy
 
     def _progressed(self, value: Any) -> None:
-        if isinstance(value, ManyImages):
+        if isinstance(value, Job):
             if self._session.status.many is not None:
                 self._session.status.many = replace(
                     value, stopping=self._session.status.many.stopping
@@ -327,7 +327,7 @@ def _settled(images: Any, file: Path, work: Callable[..., Any], computed: bool) 
     """Wait until the project, and what is being computed, is on the disk; then work on that."""
     while not (images.keeper.writing.idle and (images.ahead.worker.idle or not computed)):
         time.sleep(0.01)
-        show(ManyImages("Starting ..."))
+        show(Job("Starting ..."))
     project = images.project
     if project is None or project.file != file:  # another one was opened meanwhile
         project = OpenProject.read(file)

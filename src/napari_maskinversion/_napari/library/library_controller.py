@@ -16,7 +16,7 @@ from ...app.layer_input.layer_facts import IDENTITY, file_of, levels_of
 from ...app.layer_input.pictures import copy_picture
 from ...app.requests.preparing import background_of, image_layers
 from ...app.session import ResultRecord, Session, Topic, outdated
-from ...app.work.driver import Update, show
+from ...app.work.driver import Job, show
 from ...app.work.model_store import ModelStore
 from ...base.cache_folder import cache_folder, make_folder
 from ...base.errors import InputError, MaskInversionError
@@ -287,7 +287,7 @@ def _add_project(library: Library, file: Path) -> str:
     """Add the stored results of a project; return a line about it; in a worker."""
     project, count, problems = OpenProject.read(file), 0, []
     for number, name in enumerate(project.by_name):
-        show(Update(text=f"adding {name}", fraction=number / len(project.by_name)))
+        show(Job(text=f"adding {name}", fraction=number / len(project.by_name)))
         try:
             count += add_to_library(project, name, library)
         except MaskInversionError as error:
@@ -324,7 +324,7 @@ def sample_library(store: ModelStore, device: str) -> Library:
             continue
         words = vocabulary_of(Vocabulary(scene.vocabulary), ())
         text = f"Sample {number + 1} of {len(names)}: {scene.title}"
-        show(Update(text=text, fraction=number / len(names)))
+        show(Job(text=text, fraction=number / len(names)))
         with open_job(image, regions, settings) as job:
             bundle = run_job(job, model, words)
             planes = {task.position: task.source for task in job.tasks}

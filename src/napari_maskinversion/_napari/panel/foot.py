@@ -225,8 +225,8 @@ class Foot(Topic, QFrame):
             _CANCEL if other is None else _CANCEL_MANY if session.status.many else _CANCEL_DOWNLOAD
         )
         self.progress.setVisible(working)
-        fraction = run.fraction if other is None else other.fraction
-        self.progress.setValue(round(_WHOLE * fraction))
+        job = run.job if other is None else other
+        self.progress.setValue(round(_WHOLE * (job.fraction or 0.0)))
         self._notice_action = None if notice is None or run.running else notice.action
         self.help.setVisible(self._notice_action is not None)
         self.help.setText("" if self._notice_action is None else self._notice_action.value)
@@ -245,7 +245,7 @@ class Foot(Topic, QFrame):
         elif notice is not None:
             text, color = notice.text, self._colors.get(notice.severity, color)
         else:
-            partial = run.phase in ("cancelled", "failed") and run.total > 0
+            partial = run.phase in ("cancelled", "failed") and run.job.total > 0
             here = partial and run.snapshot is not None and session.run.matches(run.snapshot)
             over = f"{run.summary} done." if here and step.action is not Action.CONTINUE else ""
             estimate = self.estimate if step.action is Action.RUN else ""
@@ -257,16 +257,14 @@ class Foot(Topic, QFrame):
     def _progress_text(self) -> str:
         """Return what goes on: a run, else a download; "" for nothing."""
         session = self._session
-        run, download = session.run.progress, session.status.download
+        run = session.run.progress
         stopping = f"{words.STOPPING} ..."
         if run.running:
-            return stopping if run.phase == "stopping" else run.text or f"{words.STARTING} ..."
-        if session.status.many is not None:
-            return stopping if session.status.many.stopping else session.status.many.text
-        if download is None:
+            return stopping if run.phase == "stopping" else run.job.text or f"{words.STARTING} ..."
+        job = session.status.many or session.status.download
+        if job is None:
             return ""
-        fetched = words.fetched(download.name, download.done, download.total)
-        return stopping if download.stopping else fetched
+        return stopping if job.stopping else job.text
 
     def _ask(self, action: Action | None) -> None:
         if action is not None:

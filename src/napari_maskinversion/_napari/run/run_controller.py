@@ -10,6 +10,7 @@ from qtpy.QtCore import QObject
 from ...app.requests.preparing import make_request
 from ...app.requests.run_task import RunTask, RunUpdate
 from ...app.session import Phase, ResultRecord, RunState, Session, Topic
+from ...app.work.driver import Job
 from ...app.work.model_store import ModelStore
 from ...results.agreement import agreement_of
 from ..layers.results_on_canvas import ResultsOnCanvas
@@ -19,7 +20,6 @@ from ..workers.worker import Worker
 if TYPE_CHECKING:
     from ...app.layer_input.run_input import PlaneFinder
     from ...app.requests.run_task import Request
-    from ...app.work.driver import Update
 
 
 class RunController(Topic, QObject):
@@ -79,15 +79,15 @@ class RunController(Topic, QObject):
         if self.worker.busy:
             self._session.run.progress = replace(self._session.run.progress, phase="stopping")
 
-    def _progressed(self, update: Update) -> None:
-        session, fraction = self._session, update.fraction or 0.0
-        run = replace(session.run.progress, text=update.text, fraction=fraction, note=update.note)
+    def _progressed(self, update: Job) -> None:
+        session = self._session
+        run = session.run.progress
         if not isinstance(update, RunUpdate):  # before the run itself
-            session.run.progress = run
+            session.run.progress = replace(run, job=update)
             return
         if update.record is not None:
             session.show(update.record)
-        session.run.progress = replace(run, done=update.done, total=update.total)
+        session.run.progress = replace(run, job=update)
         image = None if run.snapshot is None else run.snapshot.image
         if update.forming is not None and self._finder is not None and image is session.run.image:
             self._canvas.show_forming(update.forming, image, self._finder)
@@ -109,9 +109,8 @@ class RunController(Topic, QObject):
 
     def _end(self, phase: Phase, done: int = 0, total: int = 0) -> None:
         self._finder = None
-        self._session.run.progress = RunState(
-            phase, done, total, snapshot=self._session.run.progress.snapshot
-        )
+        snapshot = self._session.run.progress.snapshot
+        self._session.run.progress = RunState(phase, snapshot, Job(done=done, total=total))
 
     def _ended(self) -> None:
         if self._session.run.progress.running:  # no region was finished

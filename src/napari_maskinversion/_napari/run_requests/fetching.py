@@ -9,8 +9,9 @@ from typing import Any
 
 from qtpy.QtCore import QObject, Signal
 
-from ...app.session import Download, Session, Topic
-from ...app.work.driver import show
+from ...app.session import Session, Topic
+from ...app.work.driver import Job, show
+from ...base import progress_words as words
 from ...base.progress import Tick, listening
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
@@ -42,12 +43,11 @@ class Fetching(Topic, QObject):
     def start(self, name: str) -> None:
         """Download what has a name, unless another download is at work."""
         if self._session.status.download is not None:
-            refuse(
-                f"Wait until {self._session.status.download.name} is here, or cancel its download."
-            )
+            name = self._session.status.download.name
+            refuse(f"Wait until {name} is here, or cancel its download.")
             return
         self.worker.start(partial(_fetched, self.fetch, name))
-        self._show(Download(name))
+        self._show(download_job(name))
 
     def bind(self) -> None:
         """Follow the session."""
@@ -61,15 +61,17 @@ class Fetching(Topic, QObject):
             self.worker.drop()
             self._show(None)
 
-    def _changed(self, download: Download | None) -> None:
+    def _changed(self, download: Job | None) -> None:
         if download is not None and download.stopping:
             self.worker.cancel()
 
     def _progressed(self, news: Tick) -> None:
         if self._session.status.download is not None:
-            self._show(replace(self._session.status.download, done=news.done, total=news.total))
+            before = self._session.status.download
+            job = download_job(before.name, news.done, news.total)
+            self._show(replace(job, stopping=before.stopping))
 
-    def _show(self, download: Download | None) -> None:
+    def _show(self, download: Job | None) -> None:
         if download is not None:
             self._part.show_fetch((download.done, download.total))
         elif self._session.status.download is not None:
@@ -89,6 +91,12 @@ class Fetching(Topic, QObject):
         self._show(None)
         self._part.fetching.problem.say(self._problem)
         self._problem = ""
+
+
+def download_job(name: str, done: int = 0, total: int = 0) -> Job:
+    """Return how far a download is, in bytes; 0 while they are not known."""
+    fraction = done / total if total else 0.0
+    return Job(words.fetched(name, done, total), fraction, done=done, total=total, name=name)
 
 
 def _fetched(fetch: Callable[[str], None], name: str) -> str:

@@ -53,7 +53,7 @@ class ProgressRow(QWidget):
         self.show()
 
     def update_from(self, update: Any) -> None:
-        """Show an `Update`."""
+        """Show how far a job is."""
         if self.cancel.isEnabled():
             # Not Qt's busy bar for unknown fractions: it shows no text.
             self.bar.setValue(round(1000 * (update.fraction or 0)))

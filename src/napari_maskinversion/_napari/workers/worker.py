@@ -12,7 +12,7 @@ from weakref import ref
 from qtpy.QtCore import QObject, QTimer, Signal
 from superqt.utils import create_worker
 
-from ...app.work.driver import Outcome, Task, TaskQueue, Update, Work, any_driven
+from ...app.work.driver import Job, Outcome, Task, TaskQueue, Work, any_driven
 from ...engine.compute.lazy_torch import torch_if_loaded
 from .notify import inform, report
 
@@ -136,7 +136,7 @@ class Worker(QObject):
             self._on_outcome(task, value)
         elif task in self._wanted and not task.stop:
             began = time.monotonic()
-            if isinstance(value, Update) and value.note != self._note:
+            if isinstance(value, Job) and value.note != self._note:
                 self._note = value.note
                 if value.note:  # the user may look elsewhere than at the panel
                     inform(value.note)

@@ -38,7 +38,7 @@ from ...review.together import Decided, Outline
 from ..layer_input.layer_facts import place_of_image
 from ..layer_input.pictures import copy_layer
 from ..session import RegionPlace, Session
-from ..work.driver import Update, check_stopped, show
+from ..work.driver import Job, check_stopped, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -281,7 +281,7 @@ def read_project(file: Path, doing: str = "reading") -> RegionTable:
     images: list[_ImageRows] = []
     spaces: dict[str, Space] = {}
     for number, name in enumerate(project.by_name):
-        show(partial(Update, text=f"{doing} {name}", fraction=number / len(project.by_name)))
+        show(partial(Job, text=f"{doing} {name}", fraction=number / len(project.by_name)))
         if (archive := archive_file(project, name)) is None:
             continue
         try:

@@ -40,7 +40,7 @@ from ..layer_input.run_input import PlaneFinder, identities, picture_digest, sho
 from ..requests.preparing import background_of, image_layers, usable_settings
 from ..requests.run_task import Request, RunTask
 from ..session import RegionPlace, ResultRecord, Session, Snapshot
-from ..work.driver import Update, check_stopped, show
+from ..work.driver import Job, check_stopped, show
 from ..work.model_store import Kept, ModelStore
 from .region_sources import read_project
 
@@ -101,7 +101,7 @@ def find_regions(
         known = next(iter(alike), None)
     record = known or RunTask(run, store).run()
     results, masks = record.results, record.masks
-    show(Update(text=words.COMPARING_WORDS, fraction=1.0))
+    show(Job(text=words.COMPARING_WORDS, fraction=1.0))
     model = store.load(name, run.settings.device)
     if model.fingerprint != results.info.fingerprint:
         raise InputError(
@@ -301,7 +301,7 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
     alike = None if query.like is None else query.like.space
     space = library.space(model=model, like=alike).id
     like = [] if query.like is None else [one.embedding for one in query.like.regions]
-    show(Update(text="searching the library"))
+    show(Job(text="searching the library"))
     where: Where = {"space": space}
     if query.only:
         where["decision" if query.only in STATUSES else "label"] = query.only

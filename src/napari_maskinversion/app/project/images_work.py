@@ -20,8 +20,7 @@ from ...batch.decided import Summary, add_to_library, summarize, update_library
 from ...batch.opened import OpenProject
 from ...review.together import Decided
 from ..requests.preparing import check_on_disk
-from ..session import ManyImages
-from ..work.driver import check_stopped, show
+from ..work.driver import Job, check_stopped, show
 from ..work.model_store import ModelStore
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
     from .opening import is_computed
 
     ended = Suggested()
-    show(ManyImages("Looking for images to compute ..."))
+    show(Job("Looking for images to compute ..."))
     _held = hold(project.out)  # until this function returns
     planned = plan(project).tasks
     tasks = [task for task in planned if not is_computed(task)]
@@ -164,7 +163,7 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
 
 def _show_loading(news: Any) -> None:
     if isinstance(news, str):
-        show(ManyImages(news))
+        show(Job(news))
     else:
         check_stopped()
 
@@ -174,7 +173,7 @@ def _show_step(tasks: Sequence[ImageTask], reported: Sequence[str], progress: An
         done = min(len(reported), len(tasks) - 1)
         share = (done + (getattr(progress, "fraction", None) or 0.0)) / len(tasks)
         where = f"Image {done + 1:,} of {len(tasks):,}: {tasks[done].name}, {text}"
-        show(partial(ManyImages, where, share))
+        show(partial(Job, where, share))
 
 
 def decide_work(
@@ -199,7 +198,7 @@ def decide_work(
                 show(About(name, summary))  # stops here if it has to
             if problem:
                 problems[name] = problem
-            show(partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total))
+            show(partial(Job, f"Image {number:,} of {total:,}: {name}", number / total))
     except Cancelled:
         return Decided(steps=done, problems=problems, stopped=True)
     return Decided(steps=done, problems=problems)
@@ -211,6 +210,6 @@ def export_work(project: OpenProject, out: Path, formats: Sequence[str], **optio
 
     total, text = max(len(project.by_name), 1), ""
     for number, exported in export_steps(project, out, formats, **options):
-        show(partial(ManyImages, f"Exporting image {number:,} of {total:,}", number / total))
+        show(partial(Job, f"Exporting image {number:,} of {total:,}", number / total))
         text = exported.text
     return f"Exported {text}"

@@ -30,8 +30,8 @@ from ..session import ResultRecord, Snapshot
 from ..work.driver import (
     LONGEST_INTERVAL,
     Forming,
+    Job,
     Partial,
-    Update,
     check_stopped,
     drawing_seconds,
     show,
@@ -108,13 +108,11 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunUpdate(Update):
+class RunUpdate(Job):
     """Progress of a run, or of an update in live mode."""
 
     record: ResultRecord | None = None  # All regions finished so far, if there are new ones
     forming: Forming | None = None  # Map of the first region at work, if requested
-    done: int = 0  # Finished regions, and all of them
-    total: int = 0
     computing: frozenset[RegionKey] = frozenset()  # Regions at work, in live mode
 
 
@@ -165,7 +163,7 @@ class RunTask:
         self._about = {"total": len(known), "identities": known, "shown": shown}
         self._about["masks"] = compress_masks(self._tasks)
         model = self._store.load(model_name, device)
-        show(Update(text=words.encoding(), fraction=0.0, note=self._store.note))
+        show(Job(text=words.encoding(), fraction=0.0, note=self._store.note))
 
         def follow(news: Any) -> None:
             if isinstance(news, RegionChunk):

@@ -25,7 +25,7 @@ from ...regions.sam.prompts import AutomaticConfig, Prompt
 from ..layer_input.coordinates import Plane, ViewPoint
 from ..layer_input.label_layers import whole, with_index, with_labels
 from ..layer_input.pictures import Picture
-from ..work.driver import Update, show
+from ..work.driver import Job, show
 from ..work.model_store import Kept
 from ..work.preload import start_torch
 
@@ -131,7 +131,7 @@ def segment(request: SegmentRequest, store: Kept[Segmenter]) -> Segmentation:
                 "SAM found nothing certain in this image; lower 'Score from' or 'Stability "
                 "from', or use more points."
             )
-    show(Update(text=words.MAKING_REGIONS, fraction=1.0))
+    show(Job(text=words.MAKING_REGIONS, fraction=1.0))
     painted = paint_all(objects, {}, request.cleanup, request.plane.shape)
     return Segmentation(objects, painted)
 

@@ -6,10 +6,10 @@ from .models import MappedResults
 from .next_step import NextStep, changed_rows, next_step, outdated, staleness
 from .records import NOTHING, ResultRecord, Scope, Snapshot, Staleness, same_regions, same_run
 from .session import Session, session_of
-from .state import Download, ManyImages, Phase, ProjectState, RunState
+from .state import Phase, ProjectState, RunState
 from .topic import Topic
 
-__all__ = ["NOTHING", "Action", "Download", "ManyImages", "MappedResults", "NextStep", "Phase"]
+__all__ = ["NOTHING", "Action", "MappedResults", "NextStep", "Phase"]
 __all__ += ["ProjectState", "RegionPlace", "ResultRecord", "RunState", "Scope", "Session"]
 __all__ += ["Snapshot", "Staleness", "Topic", "changed_rows", "next_step", "outdated"]
 __all__ += ["same_regions", "same_run", "session_of", "staleness"]

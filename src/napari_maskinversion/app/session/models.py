@@ -28,8 +28,9 @@ from ...review.together import Decided, Verdict
 from ..review.region_place import RegionPlace
 from ..review.review_state import ReviewState
 from ..review.review_target import ReviewTarget
+from ..work.driver import Job
 from .records import NOTHING, ResultRecord, Scope, Snapshot, indices, reference
-from .state import Download, ManyImages, Notice, ProjectState, RunState
+from .state import Notice, ProjectState, RunState
 
 LayerReference = Callable[[], Any]  # A weak reference; napari is not imported here
 
@@ -53,8 +54,8 @@ class StatusModel(Model):
 
     tab: str = ""  # The tab in view
     notice: Notice | None = None  # What the status line says
-    download: Download | None = None  # The download of a model that goes on
-    many: ManyImages | None = None  # The work on several images of the project that goes on
+    download: InstanceOf[Job] | None = None  # Of a model; it counts bytes
+    many: InstanceOf[Job] | None = None  # The work on several images of the project
 
 
 class RunModel(Model):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ...base.wording import counted
+from ..work.driver import Job
 from .actions import Action
 from .records import Snapshot
 
@@ -25,15 +26,11 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """Progress of a run, or how the last one ended."""
+    """How far a run is, or how the last one ended."""
 
     phase: Phase = "idle"
-    done: int = 0  # Regions that are finished, and regions of the run; 0 while they are not counted
-    total: int = 0
-    text: str = ""  # What the run does now
-    fraction: float = 0.0  # 0..1
     snapshot: Snapshot | None = None  # What the run works on, or worked on
-    note: str = ""  # What was changed because memory ran out
+    job: Job = field(default_factory=Job)  # It counts regions
 
     @property
     def running(self) -> bool:
@@ -43,33 +40,10 @@ class RunState:
     @property
     def summary(self) -> str:
         """How the run ended: "47 of 141 regions" after Cancel or an error."""
-        total = max(self.total, self.done)
+        done = self.job.done
+        total = max(self.job.total, done)
         every = counted(total, "region")
-        return f"{self.done:,} of {every}" if self.done < total else every
-
-
-@dataclass(frozen=True, slots=True)
-class Download:
-    """Progress of a download."""
-
-    name: str
-    done: int = 0  # Bytes; 0 while they are not known
-    total: int = 0
-    stopping: bool = False  # Cancel was pressed
-
-    @property
-    def fraction(self) -> float:
-        """0..1."""
-        return self.done / self.total if self.total else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ManyImages:
-    """Progress of work on the images of a project."""
-
-    text: str  # What goes on now, with the image: "Image 4 of 10: cells-4.png, inverting"
-    fraction: float = 0.0  # 0..1 of all images
-    stopping: bool = False  # Cancel was pressed
+        return f"{done:,} of {every}" if done < total else every
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 A task is a function. What its work tells (`base.progress`) is shown, and stops it where it has to
 stop; it may also `show`
 
-- a text, an `Update` or any other value, which is always shown;
+- a text, an `Job` or any other value, which is always shown;
 - a function without arguments that returns one. It is called, and its value shown, at most ten
   times a second: for steps that follow one another quickly.
 """
@@ -37,13 +37,18 @@ class Forming:
     position: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
-    """Progress of a task."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """How far some work is, as the window shows it."""
 
-    text: str  # For the progress bar
+    text: str = ""  # What goes on, one line: "Image 4 of 10: cells-4.png, inverting"
     fraction: float | None = None  # 0..1; None if unknown
     note: str = ""  # What was changed because memory ran out; empty if it did not
+    # What is counted, and all of it: regions of a run, bytes of a download; 0 while unknown
+    done: int = 0
+    total: int = 0
+    name: str = ""  # What is worked on, such as the model that is downloaded
+    stopping: bool = False  # Cancel was pressed
 
 
 Work = Callable[[], Any]
@@ -177,7 +182,7 @@ class TaskQueue:
 
     def tell(self, task: Task, value: Any) -> None:
         """Pass a value to the GUI thread."""
-        self._tell(task, Update(text=value) if isinstance(value, str) else value)
+        self._tell(task, Job(text=value) if isinstance(value, str) else value)
 
 
 def any_driven() -> bool:
@@ -190,7 +195,7 @@ def hear(news: Any) -> None:
     if isinstance(news, str):
         show(news)
     elif hasattr(news, "text"):
-        show(lambda: Update(text=news.text, fraction=news.fraction, note=getattr(news, "note", "")))
+        show(lambda: Job(text=news.text, fraction=news.fraction, note=getattr(news, "note", "")))
     else:
         check_stopped()
 
