@@ -87,7 +87,9 @@ class RunController(Topic, QObject):
             return
         if update.record is not None:
             session.show(update.record)
-        session.run.progress = replace(run, job=update)
+        # Without the results that the update brings: the session has them.
+        job = Job(update.text, update.fraction, update.note, update.done, update.total)
+        session.run.progress = replace(run, job=job)
         image = None if run.snapshot is None else run.snapshot.image
         if update.forming is not None and self._finder is not None and image is session.run.image:
             self._canvas.show_forming(update.forming, image, self._finder)
