@@ -12,6 +12,7 @@ from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.cli import captions, find, running
 from napari_maskinversion.engine.models.specs import bundled_folder
+from napari_maskinversion.language.captions import source
 from napari_maskinversion.language.captions.bank import CaptionBank, open_bank
 from napari_maskinversion.pipeline import job
 from napari_maskinversion.pipeline import run as pipeline
@@ -37,7 +38,7 @@ def interrupted(monkeypatch):
     """Ctrl-C after some batches of captions."""
 
     def after(batches):
-        real = captions.build_bank
+        real = source.build_bank
 
         def interrupt(_):
             raise KeyboardInterrupt
@@ -46,7 +47,7 @@ def interrupted(monkeypatch):
             with listening(at(batches, interrupt)):
                 return real(*arguments)
 
-        monkeypatch.setattr(captions, "build_bank", stopped)
+        monkeypatch.setattr(source, "build_bank", stopped)
 
     return after
 
@@ -114,7 +115,7 @@ def test_a_stop_before_the_first_caption_is_said(call, files, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(captions, "build_bank", stopped)
+    monkeypatch.setattr(source, "build_bank", stopped)
     code, _, err = call("captions", "build", files / "few.txt")
     assert code == 130
     assert "Stopped before the first captions" in err

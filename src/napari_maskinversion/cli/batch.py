@@ -24,10 +24,11 @@ from ..batch.opened import OpenProject
 from ..batch.project import Project, project_file, project_images
 from ..batch.running import FAILED, Plan, check_out, plan, write_failed
 from ..batch.together import RunTasks
+from ..language.captions.source import CaptionSource
 from ..library.library import Library
 from ..results.export.catalogue import FORMATS
 from ..results.settings import GROUPS
-from .captions import CaptionSource, Words
+from .captions import Words, bank_of
 from .console import INTERRUPTED, say
 from .library import Into, added, check_library
 from .many_images import BatchProgress, ManyImages, Where, counted, follow, problems_of
@@ -248,7 +249,7 @@ class _Batch:
             # Downloaded once, under a progress bar, and refused before any work.
             model = load(tasks[0].settings)
             if self.captions is not None:
-                bank = self.captions.bank(model).folder
+                bank = bank_of(self.captions, model).folder
                 tasks = [replace(task, bank=bank) for task in tasks]
             if self.executor.is_here:
                 work = RunTasks(model)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,13 +14,10 @@ import typer
 from rich.progress import MofNCompleteColumn
 
 from ..base import progress_words as words
-from ..base.errors import InputError, ModelError
+from ..base.errors import InputError
 from ..base.progress import CAPTIONS, Tick
-from ..engine.models.registry import unread_spec
-from ..engine.models.specs import DEMO
-from ..language.captions.bank import TOP, CaptionBank, open_bank
-from ..language.captions.building import build_bank, continue_bank, default_folder
-from ..language.captions.caption_files import Captions, read_captions
+from ..language.captions.bank import TOP, CaptionBank
+from ..language.captions.source import CaptionSource
 from ..language.generation.registry import DECODERS
 from ..language.generation.settings import SEARCHES, GenerationSettings, describe
 from ..language.labels.presets import vocabulary_of, with_classifier
@@ -130,64 +126,16 @@ class Words:
         return CaptionSource(self.captions, column=self.caption_column)
 
 
-class CaptionSource:
-    """A file of captions, or the folder of a caption bank."""
+def bank_of(
+    source: CaptionSource, model: Backbone, out: Path | None = None, *, repair: bool = False
+) -> CaptionBank:
+    """Open a caption bank, or build or finish it under a progress bar.
 
-    def __init__(
-        self, path: Path, *, column: str | None = None, encoding: str | None = None
-    ) -> None:
-        self.folder = path if path.is_dir() else None
-        self._captions: Captions | None = None
-        self._model = DEMO
-        if self.folder is not None:
-            self._model = CaptionBank.open(path).record.model
-        else:
-            self._captions = read_captions(path, column=column, encoding=encoding)
-
-    @property
-    def known_model(self) -> str:
-        """Name of the bank's model; of captions without a bank, "demo"."""
-        try:
-            return unread_spec(self._model).name
-        except ModelError:
-            raise ModelError(
-                f"The caption bank in {self.folder} was built with a model of your own, "
-                f"{self._model}; name it with --model."
-            ) from None
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the captions and their order."""
-        if self._captions is not None:
-            return self._captions.sha256
-        assert self.folder is not None
-        return CaptionBank.open(self.folder).record.sha256
-
-    def bank(self, model: Backbone, out: Path | None = None) -> CaptionBank:
-        """Open the bank; build or finish it first if necessary, under a progress bar."""
-        if self._captions is not None:
-            place = default_folder(model, self._captions) if out is None else out
-            captions = self._captions
-            return _follow(lambda: build_bank(model, captions, place), place)
-        assert self.folder is not None
-        if CaptionBank.open(self.folder).complete:
-            bank = open_bank(self.folder)
-            bank.check(model)
-            return bank
-        return self.finish(model)
-
-    def finish(self, model: Backbone) -> CaptionBank:
-        """Finish the bank in a folder, and repair damaged parts."""
-        assert self.folder is not None
-        folder = self.folder
-        return _follow(lambda: continue_bank(model, folder), folder)
-
-
-def _follow(work: Callable[[], CaptionBank], folder: Path) -> CaptionBank:
-    """Build under a progress bar; Ctrl-C keeps the captions embedded so far."""
-    columns, stopped = MofNCompleteColumn(), partial(_stopped, folder)
-    with following(_show_embedded, columns, remaining=True, stopped=stopped):
-        return work()
+    Ctrl-C keeps the captions embedded so far. With ``repair`` damaged parts are embedded again.
+    """
+    stopped = partial(_stopped, source.place(model, out))
+    with following(_show_embedded, MofNCompleteColumn(), remaining=True, stopped=stopped):
+        return source.finish(model) if repair else source.bank(model, out)
 
 
 def _show_embedded(bar: ProgressBar, news: Tick) -> None:
@@ -230,7 +178,7 @@ def build_command(
     if source.folder is not None and out is not None:
         raise InputError(f"{file} is a bank already; leave out --out to finish it where it is.")
     loaded = load(settings.changed({"model": model or source.known_model}))
-    bank = source.bank(loaded, out) if source.folder is None else source.finish(loaded)
+    bank = bank_of(source, loaded, out, repair=source.folder is not None)
     skipped = bank.record.skipped
     more = f" ({skipped})" if skipped else ""
     say(f"{len(bank):,} captions{more}, model {bank.record.model}, in:")
@@ -252,7 +200,7 @@ def search_command(
     check_expression(words)
     source = CaptionSource(bank, column=column, encoding=encoding)
     loaded = load(settings.changed({"model": model or source.known_model}))
-    opened = source.bank(loaded)
+    opened = bank_of(source, loaded)
     (matches,) = opened.search(embed_expression(loaded, words)[None], top, device=loaded.device)
     pairs = zip(matches.captions, matches.similarities, strict=True)
     rows = [(f"{similarity:.3f}", caption) for caption, similarity in pairs]
@@ -310,7 +258,7 @@ def caption_command(
     with open_job(image, masks, settings, say) as job:
         model = load(job.settings)
         if sentences is not None:
-            request = replace(request, memory=sentences.bank(model))
+            request = replace(request, memory=bank_of(sentences, model))
         writer = load_captioner(request, model)
         embeddings, finished = embedded(model, job, results)
         with following(

@@ -27,9 +27,10 @@ from ..batch.project import (
 )
 from ..batch.running import plan
 from ..batch.together import Here
+from ..language.captions.source import CaptionSource
 from ..pipeline.inputs import input_files
 from ..results.settings import GROUPS, RunSettings
-from .captions import CaptionSource, Words
+from .captions import Words
 from .console import ProgressBar, echo, say
 from .library import Into, check_library
 from .many_images import ManyImages, ProjectPlace, counted, problems_of

@@ -15,7 +15,7 @@ from ..results.agreement import agreement_of
 from ..results.export.heatmaps import check_room, pages_are_planes
 from ..results.printing import print_results
 from ..results.settings import GROUPS, RunSettings
-from .captions import Words
+from .captions import Words, bank_of
 from .console import say
 from .library import Into, added, check_library
 from .options import (
@@ -66,7 +66,7 @@ def run_command(
         field = "photo" if model.spec is None else model.spec.prompts
         if field != "photo" and vocabulary and vocabulary.templates == TEMPLATES["photo"]:
             say(f"{model.name} has prompts of its field: --template {field}.")
-        bank = None if sentences is None else sentences.bank(model)
+        bank = None if sentences is None else bank_of(sentences, model)
         results, finished = invert(model, job, vocabulary, bank)
         bundle = job.bundle(results)
         written = output.write(bundle)

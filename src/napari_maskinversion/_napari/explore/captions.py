@@ -22,8 +22,7 @@ from ...base.errors import Cancelled, InputError
 from ...base.progress import CAPTIONS, Tick, telling
 from ...engine.models.registry import recorded_name
 from ...language.captions.bank import TOP, CaptionBank
-from ...language.captions.building import build_bank, continue_bank, default_folder
-from ...language.captions.caption_files import read_captions
+from ...language.captions.source import CaptionSource
 from ...pipeline.captions import add_captions
 from ...pipeline.estimate import in_words
 from ...results.region_result import RegionResult
@@ -182,24 +181,22 @@ class CaptionsSection(ProgressSection):
 
     def build_from(self, file: Path) -> None:
         """Build a bank from a file of captions with the chosen model."""
-        self._embed(
-            file=file,
-            column=self.column.text().strip() or None,
-            encoding=self.encoding.text().strip() or None,
-        )
+        column, encoding = self.column.text().strip(), self.encoding.text().strip()
+        self._embed(file, column or None, encoding or None)
 
     def _continue(self) -> None:
         """Embed the rest of the chosen half-built bank."""
         if self._problem:
             refuse(self._problem)
         elif self.bank is not None:
-            self._embed(folder=self.bank.folder)
+            self._embed(self.bank.folder)
 
-    def _embed(self, **captions: Any) -> None:
+    def _embed(self, path: Path, column: str | None = None, encoding: str | None = None) -> None:
         settings = self._session.run.settings
         with refusing():
             check_on_disk(settings.model)
-            self.start(partial(build, self._store, settings.model, settings.device, **captions))
+            load = self._store, settings.model, settings.device
+            self.start(partial(build, *load, path, column, encoding))
 
     def run(self) -> None:
         """Add captions to the regions of the results."""
@@ -270,25 +267,21 @@ def build(
     store: ModelStore,
     model_name: str,
     device: str,
-    *,
-    file: Path | None = None,
+    path: Path,
     column: str | None = None,
     encoding: str | None = None,
-    folder: Path | None = None,
 ) -> CaptionBank:
-    """Build a bank from a file, or continue one in a folder; one that is stopped is half built."""
+    """Build a bank from a file, or finish one in a folder; one that is stopped is half built."""
     show(words.READING_CAPTIONS)
-    captions = None if file is None else read_captions(file, column=column, encoding=encoding)
+    source = CaptionSource(path, column=column, encoding=encoding)
     check_stopped()
     model = store.load(model_name, device)
-    folder = folder if captions is None else default_folder(model, captions)
-    assert folder is not None
     with suppress(Cancelled), telling(_Pace()):
-        if captions is None:
-            continue_bank(model, folder)
+        if source.folder is None:
+            source.bank(model)
         else:
-            build_bank(model, captions, folder)
-    return CaptionBank.open(folder)
+            source.finish(model)
+    return CaptionBank.open(source.place(model))
 
 
 class _Pace:

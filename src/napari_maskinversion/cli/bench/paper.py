@@ -14,12 +14,13 @@ from ...base.targets import check_folder
 from ...base.wording import counted
 from ...bench.paper import TABLES
 from ...engine.settings import InversionConfig
+from ...language.captions.source import CaptionSource
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import GenerationSettings
 from ...pipeline.captions import CaptionRequest
 from ...regions.sam.checkpoints import CHECKPOINTS, file_or_checkpoint
 from ...results.settings import RunSettings
-from ..captions import Beams, CaptionSource, Memory, SearchOption
+from ..captions import Beams, Memory, SearchOption, bank_of
 from ..console import echo, say
 from ..options import with_option_groups
 from ..running import load, load_captioner
@@ -181,7 +182,7 @@ def paper_command(
 
     def writer(model: Backbone) -> CaptionDecoder:
         assert request is not None
-        bank = request.memory if sentences is None else sentences.bank(model)
+        bank = request.memory if sentences is None else bank_of(sentences, model)
         return load_captioner(replace(request, memory=bank), model)
 
     told = "" if sentences is None else sentences.sha256
