@@ -24,6 +24,7 @@ Listener = Callable[[Any], object]
 Pause = Callable[[], AbstractContextManager[object]]
 
 # Stages that several modules know.
+READING: Final = "reading"
 ENCODING: Final = "encoding"
 MAPS: Final = "maps"
 STEP: Final = "Step"
@@ -50,10 +51,14 @@ class Tick:
     done: int
     total: int
     note: str = ""  # What is done differently because memory ran out
+    # The share of the whole work that is done, 0..1; None where the stage is the whole work
+    share: float | None = None
 
     @property
     def text(self) -> str:
         """One line for users."""
+        if self.stage == READING:
+            return words.READING_IMAGE
         if self.stage == ENCODING:
             return words.encoding(self.done, self.total)
         if self.stage == MAPS:
@@ -66,7 +71,9 @@ class Tick:
 
     @property
     def fraction(self) -> float:
-        """Share of the stage that is done, 0..1."""
+        """Share of the work that is done, 0..1."""
+        if self.share is not None:
+            return self.share
         return self.done / max(self.total, 1)
 
 

@@ -41,10 +41,10 @@ def suggest(project, stop=lambda value: False):
 def test_suggest_for_all_computes_each_image_once_and_goes_on_where_it_stopped(project):
     opened = OpenProject.read(project)
     ended, told = suggest(opened, stop=lambda value: isinstance(value, About))
-    assert (ended.done, ended.total, ended.stopped) == (1, 2, True)
+    assert (ended.computed, ended.planned, ended.stopped) == (1, 2, True)
     assert is_computed(opened.task("cell-1.png"))
     ended, told = suggest(opened)
-    assert (ended.done, ended.total) == (1, 1)
+    assert (ended.computed, ended.planned) == (1, 1)
     assert any("Image 1 of 1: cell-2.png" in one.text for one in told if isinstance(one, Job))
     ended, _ = suggest(opened)
     assert ended.text == "All images with regions have suggestions."
@@ -74,7 +74,7 @@ def test_a_broken_image_is_named_and_the_others_are_computed(project):
     (project / "images" / "cell-1.png").write_bytes(b"no picture")
     opened = OpenProject.read(project)
     ended, _ = suggest(opened)
-    assert (ended.done, ended.total) == (1, 2)
+    assert (ended.computed, ended.planned) == (1, 2)
     assert list(ended.problems) == ["cell-1.png"]
     assert "cell-1.png was left out" in ended.text
 
@@ -90,12 +90,12 @@ def test_suggest_for_all_stops_at_a_full_disk_and_goes_on_with_more_room(project
     opened = OpenProject.read(project)
     ended, _ = suggest(opened)
     assert len(tried) == 1  # no other image
-    assert (ended.done, ended.total, ended.problems) == (0, 2, {})
+    assert (ended.computed, ended.planned, ended.problems) == (0, 2, {})
     assert "could not be written" in ended.text
     assert "Free some space, then press Suggest for all" in ended.text
     monkeypatch.undo()
     ended, _ = suggest(opened)
-    assert (ended.done, ended.disk_full) == (2, "")
+    assert (ended.computed, ended.disk_full) == (2, "")
 
 
 def test_an_image_is_opened_with_its_regions_and_then_with_its_results(opened):
@@ -300,4 +300,4 @@ def test_results_with_captions_of_a_batch_are_not_computed_again_without(project
     kept = read_finished(archive)
     write_finished(kept.model_copy(update={"captions": "0" * 64}), archive)
     ended, _ = suggest(opened)
-    assert ended.total == 0
+    assert ended.planned == 0

@@ -47,8 +47,8 @@ class About(NamedTuple):
 class Suggested:
     """How the work on all images ended."""
 
-    done: int = 0  # Images that were computed, and those that had to be
-    total: int = 0
+    computed: int = 0  # Images that were computed, and those that had to be
+    planned: int = 0
     problems: dict[str, str] = field(default_factory=dict)  # By name
     stopped: bool = False
     disk_full: str = ""  # Why nothing more could be written; "" if there was room
@@ -56,9 +56,9 @@ class Suggested:
     @property
     def text(self) -> str:
         """One line for the user."""
-        if not self.total:
+        if not self.planned:
             return "All images with regions have suggestions."
-        text = f"{self.done:,} of {counted(self.total, 'image')} computed."
+        text = f"{self.computed:,} of {counted(self.planned, 'image')} computed."
         if self.stopped:
             text += " Press Suggest for all to continue."
         if self.disk_full:
@@ -138,7 +138,7 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
     planned = plan(project).tasks
     tasks = [task for task in planned if not is_computed(task)]
     check_out(tasks, project.out, overwrite=False)
-    ended.total = len(tasks)
+    ended.planned = len(tasks)
     if not tasks:
         return ended
     with listening(_show_loading):
@@ -152,7 +152,7 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
                 if report.is_disk_full:  # for the other images, too
                     ended.disk_full = report.problem
                     break
-                ended.done += not report.problem
+                ended.computed += not report.problem
                 if problem := report.problem or _kept_in_library(project, report.name):
                     ended.problems[report.name] = problem
                 show(About(report.name))

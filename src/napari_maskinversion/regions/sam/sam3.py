@@ -9,16 +9,15 @@ from typing import Any, Final
 
 import torch
 
-from ...base import progress_words as words_of_progress
 from ...base.errors import ConfigError
-from ...base.progress import tell
+from ...base.progress import ENCODING, Tick, tell
 from ...engine.compute.compute_lock import computing
 from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import PlaneSource
 from .prompts import AutomaticConfig
 from .resizing import crop_map, resize_for_sam
 from .sam2 import normalised, telling_blocks
-from .segmenter import Segmented, SegmentProgress, each_once
+from .segmenter import Segmented, each_once
 
 _HALF: Final = (0.5, 0.5, 0.5)  # mean and deviation of its pixels
 _LENGTH: Final = 32  # tokens of its text
@@ -75,7 +74,7 @@ class Concepts:
         pixels = torch.from_numpy(view.pixels.copy()).to(self.device)
 
         def on_block(number: int, count: int) -> None:
-            tell(SegmentProgress(words_of_progress.encoding(number + 1, count), number / count))
+            tell(Tick(ENCODING, number + 1, count, share=number / count))
 
         blocks = self.model.vision_encoder.backbone.layers
         with telling_blocks(blocks, on_block), forward_only(self.device):

@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from ...base import progress_words as words
 from ...base.errors import ConfigError
-from ...base.progress import tell, telling
+from ...base.progress import ENCODING, READING, Tick, tell, telling, tick
 from ...base.regions import Region
 from ...engine.compute.compute_lock import computing
 from ...images.plane_source import Box, PlaneSource
@@ -41,14 +40,6 @@ _BATCH: Final = 32
 # Share of the work that is encoding an image, for the progress: with prompts, and with a grid.
 _ENCODING: Final = 0.8
 _ENCODING_OF_GRID: Final = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentProgress:
-    """Progress: one line of text, and the share of the work that is done (0..1)."""
-
-    text: str
-    fraction: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -169,7 +160,7 @@ class Segmenter(ABC):
         done = 0
         for batch in _batches(queries):
             share = _ENCODING + (1 - _ENCODING) * done / len(queries)
-            tell(SegmentProgress(words.counted("Objects", done, len(queries)), share))
+            tell(Tick("Objects", done, len(queries), share=share))
             maps, scores = self._decode(batch, view, features)
             for query, query_maps, query_scores in zip(batch, maps, scores, strict=True):
                 answers.setdefault(query.place, []).append((query_maps, query_scores))
@@ -183,7 +174,7 @@ class Segmenter(ABC):
 
         ``share`` is the encoder's part of the whole work.
         """
-        tell(SegmentProgress(words.READING_IMAGE, 0.0))
+        tick(READING, 0, 1)
         view = resize_for_sam(source, self.side, square=self.square)
         if view.key in self._embeddings:
             self._embeddings.move_to_end(view.key)
@@ -191,7 +182,7 @@ class Segmenter(ABC):
         pixels = torch.from_numpy(view.pixels.copy()).to(self.device)
 
         def on_block(number: int, count: int) -> None:
-            tell(SegmentProgress(words.encoding(number + 1, count), share * number / count))
+            tell(Tick(ENCODING, number + 1, count, share=share * number / count))
 
         features = self.encode(pixels.permute(2, 0, 1)[None].float(), on_block)
         self._embeddings[view.key] = features
@@ -253,7 +244,7 @@ class Segmenter(ABC):
         seen: list[tuple[Region, float]] = []
         for start in range(0, len(grid), config.batch):
             share = _ENCODING_OF_GRID + (1 - _ENCODING_OF_GRID) * start / len(grid)
-            tell(SegmentProgress(words.counted("Point", start, len(grid)), share))
+            tell(Tick("Point", start, len(grid), share=share))
             points = torch.tensor(grid[start : start + config.batch, None], dtype=torch.float32)
             labels = torch.ones(points.shape[:2], dtype=torch.int32)
             pair = (points.to(self.device), labels.to(self.device))
@@ -326,9 +317,9 @@ class _Rising:
 
     reached: float = 0.0
 
-    def news(self, before: float, share: float, news: SegmentProgress) -> SegmentProgress:
+    def news(self, before: float, share: float, news: Tick) -> Tick:
         self.reached = max(self.reached, before + share * news.fraction)
-        return replace(news, fraction=self.reached)
+        return replace(news, share=self.reached)
 
 
 def _queries(place: int, prompt: Prompt) -> Iterable[_Query]:
