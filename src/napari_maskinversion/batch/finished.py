@@ -191,9 +191,7 @@ def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
         yield "image"
     if not kept.regions.fits(task.regions):
         yield "regions"
-    before, now = {"measure": False, **_flat(kept.settings)}, _flat(_settings(task))
-    if before.get("multi_scale") == "off":  # a setting that is gone, and made no difference
-        del before["multi_scale"]
+    before, now = _flat(kept.settings), _flat(_settings(task))
     if kept.captions != task.captions:  # said below
         now["top_captions"] = before.get("top_captions")
     yield from (
@@ -233,7 +231,7 @@ def _settings(task: ImageTask) -> Any:
 def _words(task: ImageTask) -> Any:
     if task.vocabulary is not None:
         words = asdict(task.vocabulary)
-        # A classifier counts by its content, wherever it lies; older marks name none.
+        # A classifier counts by its content, wherever it lies.
         learned = words.pop("learned")
         return _plain(words | ({} if learned is None else {"classifier": learned["sha256"]}))
     words = {"templates": list(task.templates), "colors": dict(task.colors)}

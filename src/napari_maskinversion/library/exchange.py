@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
-from ..base.reading import check_file
+from ..base.reading import check_file, check_version, of_development_version
 from ..base.wording import one_line
 from ..results.spaces import Space
 from .store import FACTS, ImageRecord
@@ -22,6 +22,7 @@ Picture = Callable[[int], bytes | None]
 Part = tuple[Space, ImageRecord, list[dict[str, Any]], npt.NDArray[np.float32], Picture]
 _MARK: Final = b"napari-maskinversion library"
 _VERSION: Final = b"1"
+_EXPORT_AGAIN: Final = "export the library again"
 _AT_ONCE: Final = 10_000  # regions; a row group
 _OF_IMAGE: Final = ("path", "series", "name", "content")
 _KINDS: Final = {
@@ -76,8 +77,9 @@ def read_parquet(path: Path) -> Iterator[Part]:
                     f"{path} was not written by library export. Add results.npz, or the folder of "
                     "a batch: these say where regions are."
                 )
-            if version != _VERSION:
-                raise InputError(f"{path} is of a newer version of this program; update it.")
+            check_version(int(version), int(_VERSION), str(path), _EXPORT_AGAIN)
+            if not {*_OF_IMAGE, *FACTS} <= {*file.schema_arrow.names}:
+                raise of_development_version(str(path), _EXPORT_AGAIN)
             for batch in file.iter_batches(_AT_ONCE):
                 for _, rows in groupby(batch.to_pylist(), _place):
                     yield _part(list(rows))
@@ -94,8 +96,6 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def _part(rows: list[dict[str, Any]]) -> Part:
     vectors = np.array([row["embedding"] for row in rows], np.float32)
     image = ImageRecord(**{name: rows[0][name] for name in _OF_IMAGE})
-    facts: list[dict[str, Any]] = [
-        {"measures": "", **{name: row[name] for name in FACTS if name in row}} for row in rows
-    ]
+    facts = [{name: row[name] for name in FACTS} for row in rows]
     space = Space(about=rows[0]["space"], width=vectors.shape[1])
     return space, image, facts, vectors, lambda place: rows[place]["picture"]
