@@ -353,6 +353,28 @@ def test_json_of_others_is_parsed_in_one_place():
     assert direct == ["base/reading.py"]
 
 
+OWN_FORMATS = 25  # at most: each is one more thing to keep in step; may only fall
+NAMES_A_FORMAT = re.compile(
+    r'^_?(VERSION|FORMAT): Final = b?"?\d|ConfigFile\(f?"|CREATE TABLE', re.MULTILINE
+)
+
+
+def test_the_reference_lists_the_formats_that_are_our_own():
+    """By file, place, module with the constant of its version if it has one, and version."""
+    page = (ROOT / "docs/reference/formats.md").read_text(encoding="utf-8")
+    table = page.partition("## Files that this program writes for itself")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `.+ \| `(\S+\.py)`(?: `(\w+)`)? \| ?(\d*) \|$", table, flags=re.M)
+    assert 1 < len(rows) <= OWN_FORMATS
+    for module, constant, version in rows:
+        text = (SOURCE / module).read_text(encoding="utf-8")
+        assert bool(constant) == bool(version), module
+        if constant:
+            (value,) = re.findall(rf"^{constant}: Final = (.+)$", text, flags=re.M)
+            assert re.findall(r"\d+", value)[-1:] == [version], module
+    naming = {name_of(p) for p in MODULES if NAMES_A_FORMAT.search(p.read_text("utf-8"))}
+    assert naming <= {module for module, _, _ in rows}
+
+
 def test_the_package_does_without_what_is_not_installed():
     repository = re.compile(r"\b(research|benchmarks)\.[a-z]\w+\.")
     naming = [name_of(p) for p in MODULES if repository.search(p.read_text("utf-8"))]

@@ -734,7 +734,7 @@ def test_each_image_has_a_bar_while_it_is_computed():
     ("name", "stored"), [("con.png", "%63on.png"), ("a.", "a%2E"), ("ä b", "%C3%A4 b")]
 )
 def test_every_system_can_hold_the_folder_of_an_image(name, stored):
-    """Windows takes CON.png for the console. The folders of 0.2.0.dev0 are called so, too."""
+    """Windows takes CON.png for the console."""
     assert file_name(name) == stored
 
 

@@ -5,8 +5,6 @@ import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
-from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -500,28 +498,6 @@ def test_a_run_that_was_stopped_keeps_what_it_did_not_reach(library, tmp_path):
     rows = library.rows(image="image-1.png")
     assert rows["region"].tolist() == [1, 2, 3, 4]
     assert library.forget(tmp_path / "image-1.png") == 4
-    assert library.info()["images"] == 1
-
-
-def test_a_library_that_this_version_wrote_can_still_be_read(tmp_path):
-    """`version-1.zip` holds the first image of `library`; its path was emptied."""
-    with ZipFile(Path(__file__).with_name("version-1.zip")) as kept:
-        kept.extractall(tmp_path)
-    library = Library.open(tmp_path / "library")
-    assert library.rows()[["region", "label", "decision"]].to_numpy().tolist() == [
-        [1, "dust", "accepted"],
-        [2, "", "rejected"],
-        [3, "red cell", "undecided"],
-    ]
-    for number, vector in enumerate(vectors(3), 1):
-        best = library.search(like=[vector], top=1).iloc[0]
-        assert (best["id"], round(best["similarity"], 3)) == (number, 1)
-        assert library.thumbnail(number).shape[2] == 4
-    assert [line for line in library.verify() if "not known where" not in line] == []
-    # The same image, added again, is recognised; and what is written stays readable.
-    library.add(bundle(4), image=write_image(tmp_path, 0))
-    assert library.rows()["region"].tolist() == [1, 2, 3, 4]
-    assert library.rows()["id"].tolist()[:3] == [1, 2, 3]
     assert library.info()["images"] == 1
 
 

@@ -164,6 +164,29 @@ def _check_columns(
         raise InputError(f"{path} has two columns {twice[0]!r}; keep one.")
 
 
+def check_version(version: object, current: int, file: str, otherwise: str) -> None:
+    """Refuse a file of this program in a format other than the current one.
+
+    ``otherwise`` says what to do instead of updating the program.
+    """
+    if version == current:
+        return
+    if isinstance(version, int) and version > current:
+        raise InputError(
+            f"{file} was written by a newer version of this program (format {version}; this one "
+            f"reads up to {current}); update the program, or {otherwise}."
+        )
+    raise of_development_version(file, otherwise)
+
+
+def of_development_version(file: str, otherwise: str) -> InputError:
+    """Return the refusal of a file that is older than every format that is read."""
+    return InputError(
+        f"{file} was written by a development version of this program and is read no more; "
+        f"{otherwise}."
+    )
+
+
 def read_json(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> Any:
     """Read a JSON file in UTF-8."""
     return parse_json(read_bytes(path, what, most=most), path)

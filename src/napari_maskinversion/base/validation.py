@@ -25,6 +25,10 @@ from pydantic import (
 from .errors import ConfigError
 
 
+class UnknownSettingError(ConfigError):
+    """A setting that there is not."""
+
+
 def _nan_from_null(value: Any) -> Any:
     return math.nan if value is None else value
 
@@ -127,7 +131,7 @@ def config_error(error: ValidationError, known: Sequence[str] = ()) -> ConfigErr
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         use = f"; use {', '.join(known)}" if known else ""
-        return ConfigError(f"There is no setting {name!r}{use}.")
+        return UnknownSettingError(f"There is no setting {name!r}{use}.")
     if problem["type"] == "missing":
         return ConfigError(f"{name} is missing.")
     cause = problem.get("ctx", {}).get("error")

@@ -129,10 +129,7 @@ class Finished(BaseModel):
     @property
     def recipe(self) -> Recipe:
         """What the results were made from."""
-        settings = _by_key({"measure": False, **self.settings})
-        if settings.get("multi_scale") == "off":  # a setting that is gone, and made no difference
-            del settings["multi_scale"]
-        return Recipe.of_values(settings).joined(
+        return Recipe.of_values(_by_key(self.settings)).joined(
             Recipe(
                 image={"image": self.image},
                 regions={"regions": self.regions},
@@ -251,7 +248,7 @@ def _settings(task: ImageTask) -> Any:
 def _words(task: ImageTask) -> Any:
     if task.vocabulary is not None:
         words = asdict(task.vocabulary)
-        # A classifier counts by its content, wherever it lies; older marks name none.
+        # A classifier counts by its content, wherever it lies.
         learned = words.pop("learned")
         return _plain(words | ({} if learned is None else {"classifier": learned["sha256"]}))
     words = {"templates": list(task.templates), "colors": dict(task.colors)}

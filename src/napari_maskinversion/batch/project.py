@@ -14,14 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import ConfigError, InputError, MaskInversionError
-from ..base.reading import is_address, parse_yaml, read_bytes, validated
+from ..base.reading import check_version, is_address, parse_yaml, read_bytes, validated
 from ..base.validation import CONTROL, FrozenModel, composed
 from ..base.wording import listed
 from ..engine.models.specs import MODELS
 from ..language.labels.presets import vocabulary_of, with_classifier
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
-from ..results.settings import RunSettings, fields_of, settings_by_key, without_dropped
+from ..results.settings import RunSettings, fields_of, settings_by_key
 from .addresses import address_of
 from .pairing import Pair
 
@@ -99,9 +99,12 @@ class Project(FrozenModel):
         """Return the settings of a run."""
         known = settings_by_key(RunSettings)
         values: dict[str, Any] = {}
-        for key, value in without_dropped(self.settings, "The project").items():
+        for key, value in self.settings.items():
             if key not in known:
-                raise ConfigError(f"There is no setting {key!r}.")
+                raise ConfigError(
+                    f"There is no setting {key!r}; correct its name, or delete its line if a "
+                    "development version of this program wrote it."
+                )
             values[key] = _resolved(value, folder, folders=_may_be_folder(key, value))
             if Path in get_args(known[key].annotation) and value is not None:
                 values[key] = Path(str(values[key]))
@@ -174,11 +177,7 @@ def read_project(place: Path) -> Project:
     values = parse_yaml(read_bytes(file, "project"), file)
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise InputError(f"{file} is not a project; make one with 'project new'.")
-    version = values.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        raise InputError(
-            f"{file} was written by a newer version of this program; update the program."
-        )
+    check_version(values.get("version"), VERSION, str(file), "make it again with 'project new'")
     with naming(file):
         project = validated(Project, values, file)
         project.run_settings(file.parent)

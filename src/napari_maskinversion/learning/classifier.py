@@ -340,7 +340,7 @@ class Classifier:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file that `save` wrote, in this version or an earlier one.
+        """Read a file that `save` wrote.
 
         Parameters
         ----------
@@ -355,7 +355,7 @@ class Classifier:
         Raises
         ------
         InputError
-            If it is damaged, of a newer version, or something else.
+            If it is damaged, of another version, or something else.
         """
         return cls(**read(Path(path)))
 

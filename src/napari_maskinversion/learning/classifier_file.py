@@ -42,7 +42,7 @@ class Record(BaseModel):
     scores: Scores | None
     notes: list[str]
     space: dict[str, Any]
-    features: list[str] = []
+    features: list[str]
     software: str  # Version of the plugin that wrote it
     created: str
 

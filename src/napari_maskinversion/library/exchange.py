@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, ImagePlace
-from ..base.reading import check_file
+from ..base.reading import check_file, check_version, of_development_version
 from ..base.wording import one_line
 from ..results.spaces import Space
 from .store import FACTS
@@ -33,6 +33,7 @@ class Part(NamedTuple):
 
 _MARK: Final = b"napari-maskinversion library"
 _VERSION: Final = b"1"
+_EXPORT_AGAIN: Final = "export the library again"
 _AT_ONCE: Final = 10_000  # regions; a row group
 _OF_IMAGE: Final = ("path", "series", "name", "content")
 _KINDS: Final = {
@@ -87,8 +88,9 @@ def read_parquet(path: Path) -> Iterator[Part]:
                     f"{path} was not written by library export. Add results.npz, or the folder of "
                     "a batch: these say where regions are."
                 )
-            if version != _VERSION:
-                raise InputError(f"{path} is of a newer version of this program; update it.")
+            check_version(int(version), int(_VERSION), str(path), _EXPORT_AGAIN)
+            if not {*_OF_IMAGE, *FACTS} <= {*file.schema_arrow.names}:
+                raise of_development_version(str(path), _EXPORT_AGAIN)
             for batch in file.iter_batches(_AT_ONCE):
                 for _, rows in groupby(batch.to_pylist(), _place):
                     yield _part(list(rows))
@@ -107,8 +109,6 @@ def _part(rows: list[dict[str, Any]]) -> Part:
     first = rows[0]
     place = ImagePlace(first["path"], first["series"])
     image = ImageIdentity(first["name"], content=first["content"])
-    facts: list[dict[str, Any]] = [
-        {"measures": "", **{name: row[name] for name in FACTS if name in row}} for row in rows
-    ]
+    facts = [{name: row[name] for name in FACTS} for row in rows]
     space = Space(about=first["space"], width=vectors.shape[1])
     return Part(space, place, image, facts, vectors, lambda row: rows[row]["picture"])

@@ -70,7 +70,7 @@ class Library:
     - ``since``, ``before``: date of the decision, else of the run, as ``"2026-11-30"``.
     - ``space``: number of an embedding space, see `info`.
 
-    Errors are `InputError`: a folder that is no library, is damaged, of a newer version, or on a
+    Errors are `InputError`: a folder that is no library, is damaged, of another version, or on a
     full disk. What was in the library stays.
 
     Examples
@@ -454,7 +454,7 @@ class Library:
         query = f"SELECT * {_FROM} WHERE regions.{_IDS} ORDER BY regions.id"
         with self._store.reading() as database:
             rows = [dict(row) for row in database.execute(query, _ids(ids))]
-        known = (parse_json(row.get("measures") or "{}", "measures") for row in rows)
+        known = (parse_json(row["measures"] or "{}", "measures") for row in rows)
         return list(zip((row["content"] for row in rows), known, strict=True))
 
     def thumbnail(self, id: int) -> npt.NDArray[np.uint8] | None:

@@ -34,7 +34,7 @@ from ..base.atomic_files import sync_folder
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, ImagePlace
 from ..base.locks import Lock
-from ..base.reading import is_address
+from ..base.reading import check_version, is_address, of_development_version
 from ..results.spaces import Space
 
 FloatArray = npt.NDArray[np.float32]
@@ -47,6 +47,7 @@ _PATIENCE: Final = 60.0  # seconds to wait for a commit of another program
 HALF: Final = np.dtype("<f2")
 _APPLICATION: Final = 0x4D494C62  # "MILb": tells our databases from others
 _COPIED: Final = 131_072  # vectors at once
+_MAKE_ANOTHER: Final = "make another library and add its images to it"
 _SCHEMA: Final = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
@@ -126,7 +127,7 @@ class Store:
         return [self.folder / ROWS, *self.folder.glob(_VECTORS)]
 
     def check(self) -> None:
-        """Refuse what is no library, or one of a newer version."""
+        """Refuse what is no library, or one of another version."""
         with self.reading():
             pass
 
@@ -145,10 +146,6 @@ class Store:
             database.execute("BEGIN IMMEDIATE")
             try:
                 self._tidy(database)
-                if not has_measures(database):  # a library of the first days
-                    database.execute(
-                        "ALTER TABLE regions ADD COLUMN measures TEXT NOT NULL DEFAULT ''"
-                    )
                 yield database
                 database.execute("UPDATE changes SET count = count + 1")
                 database.execute("COMMIT")
@@ -182,11 +179,11 @@ class Store:
             )
             if application != _APPLICATION:
                 raise InputError(f"{file} is a database of another program; choose another folder.")
-            if version > VERSION:
-                raise InputError(
-                    f"The library {self.folder} was written by a newer version of this program "
-                    f"(format {version}; this one reads up to {VERSION}); update the program."
-                )
+            name = f"The library {self.folder}"
+            check_version(version, VERSION, name, _MAKE_ANOTHER)
+            columns = {row["name"] for row in base.execute("PRAGMA table_info(regions)")}
+            if not columns.issuperset(_COLUMNS):
+                raise of_development_version(name, _MAKE_ANOTHER)
             base.executescript("PRAGMA synchronous = EXTRA; PRAGMA foreign_keys = ON;")
             yield base
 
@@ -492,11 +489,6 @@ class Store:
                     yield str(error)
                 if bad:
                     yield f"{bad} vectors of {space.file} do not have length 1: they were changed."
-
-
-def has_measures(database: sqlite3.Connection) -> bool:
-    """Return whether regions have a column for measures."""
-    return "measures" in (row["name"] for row in database.execute("PRAGMA table_info(regions)"))
 
 
 def _bytes(space: Space) -> int:

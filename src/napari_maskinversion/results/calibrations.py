@@ -20,6 +20,7 @@ from ..engine.models.specs import bundled_folder
 from ..language.ranking.uncertainty import Calibration
 from .settings import RunSettings
 
+VERSION: Final = 1
 SHIPPED: Final = "flags.json"
 """File beside the bundled weights with their limits, by the key of the model."""
 
@@ -35,7 +36,7 @@ def key_of(fingerprint: str, settings: RunSettings) -> str:
 
 def file_of(key: str) -> ConfigFile:
     """Return the file of the user's limits for a key."""
-    return ConfigFile(f"flags/{key}.json", 1)
+    return ConfigFile(f"flags/{key}.json", VERSION)
 
 
 def calibration_of(fingerprint: str, settings: RunSettings) -> Calibration | None:

@@ -39,8 +39,7 @@ class Machine:
     threads: int  # Threads that torch uses on the CPU
     # Memory budget of inversions, in units of 2**20 bytes; 0 for methods without one
     memory_mb: int = 0
-    # Of torch's CPU kernels: "AVX512", "AVX2", "DEFAULT"...; empty in older results
-    instructions: str = ""
+    instructions: str  # Of torch's CPU kernels: "AVX512", "AVX2", "DEFAULT"...
 
     @classmethod
     def of(cls, device: torch.device, memory_mb: int) -> Machine:

@@ -7,7 +7,6 @@ and the code that reads it.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -59,32 +58,6 @@ rate nor weight decay: these are the defaults of the published code."""
 CHUNK: Final = 16  # regions inverted in one call on the CPU, and the most that Cancel can lose
 GPU_CHUNK: Final = 256  # on a GPU, which takes a fraction of a second for them
 _LIMITS: Final = ("ge", "gt", "le", "lt")
-
-
-def without_dropped(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the settings of a file without those that are gone, and warn about these.
-
-    An archive holds every setting; one that made no difference is not worth a line.
-    """
-    known = dict(settings)
-    sizes, odds = known.pop("multi_scale", None), known.pop("unsure.odds", None)
-    if isinstance(limits := known.get("unsure"), Mapping):
-        known["unsure"] = {name: value for name, value in limits.items() if name != "odds"}
-        odds = limits.get("odds")
-    lines = []
-    # It went when the demo model became better without it.
-    if sizes in ("on", "off") or (sizes == "auto" and settings.get("model") == "demo"):
-        effect = "does nothing any more; regions are inverted at one size of the input"
-        lines.append(f"multi_scale ({sizes}) {effect}")
-    if odds is not None:
-        lines.append(f"unsure.odds ({odds}) does nothing any more; unsure.margin takes its place")
-    # Nothing checked it where there were captions alone.
-    if isinstance(least := known.get("threshold"), int | float) and not -1 <= least <= 1:
-        known["threshold"] = None
-        lines.append(f"threshold ({least}) does nothing; a similarity is from -1 to 1")
-    for line in lines:
-        warnings.warn(f"{where}: the setting {line}.", stacklevel=3)
-    return known
 
 
 class RunSettings(FrozenModel):

@@ -26,7 +26,7 @@ from ..base.atomic_files import sync_folder
 from ..base.cache_folder import cache_folder
 from ..base.errors import InputError, InUseError, NotSavedError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
-from ..base.reading import check_kind, is_address, parse_json
+from ..base.reading import check_kind, check_version, is_address, parse_json
 from .decisions import Decision, Status, Suggestion
 
 if TYPE_CHECKING:
@@ -203,12 +203,8 @@ def read_saved(data: bytes, name: str) -> tuple[Run, ...]:
 
 def _check_version(values: Mapping[str, Any], name: str) -> None:
     version = values.get("version") if values.get("format") == FORMAT else None
-    if isinstance(version, int) and version > VERSION:
-        raise InputError(
-            f"{name} was written by a newer version of this plugin (format {version}; this one "
-            f"reads up to {VERSION}) and was left as it is; update the plugin, or move the file "
-            "away."
-        )
+    if isinstance(version, int):  # another one is a damaged line
+        check_version(version, VERSION, name, "move the file away: it is left as it is")
 
 
 def _places(image: Path | None, identity: ImageIdentity) -> list[Path]:

@@ -33,7 +33,7 @@ class Suggestion:
     rank: int  # 1 is the best
     # Cosine of region and label; NaN for a label that has no text embedding
     similarity: FiniteOrNull
-    by: str = "text"  # Or "decisions"; earlier versions wrote "exemplars" and "text and exemplars"
+    by: str = "text"  # Or "decisions"
     # Score it was ranked by, 0..1; NaN if that was the similarity
     score: FiniteOrNull = float("nan")
 

@@ -420,15 +420,6 @@ def test_settings_of_an_older_file_that_are_no_settings_now_are_as_at_first():
     assert problem == ""
 
 
-def test_review_options_of_the_version_before_are_read():
-    panel_state.EARLIER.write({"order": "largest", "learn": True})
-    state, problem = panel_state.read_state()
-    assert state.review == ReviewOptions(order="largest", learn=True)
-    assert problem == ""
-    panel_state.write_state(state.model_copy(update={"review": ReviewOptions()}))
-    assert panel_state.read_state()[0].review == ReviewOptions()  # the new file counts
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -451,7 +442,6 @@ def test_forgetting_returns_to_the_first_start(another, widget, qtbot, monkeypat
     widget.shut_down()
     made = another()
     arrange(made, qtbot)
-    panel_state.EARLIER.write({"order": "largest"})
     wanted = {"model": "ViT-B-16/openai", "device": "cpu", "inversion.alpha": 5.0}
 
     def written():  # while the panel is open

@@ -1,9 +1,7 @@
 """Caption banks: embedded once, kept, gone on with, searched exactly."""
 
 import hashlib
-import json
 import os
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -276,7 +274,7 @@ def test_a_file_of_the_user_with_the_name_of_a_bank_stays(model, tmp_path, conte
         folder = tmp_path / name.partition(".")[0]
         folder.mkdir()
         (folder / name).write_bytes(content)
-        with pytest.raises(InputError, match=f"{name}|cannot be converted"):
+        with pytest.raises(InputError, match=name):
             build_bank(model, numbered_captions(10), folder)
         assert (folder / name).read_bytes() == content
         assert len(list(folder.iterdir())) == 1
@@ -295,57 +293,9 @@ def test_a_bank_of_a_newer_version_is_left_as_it_is(model, tmp_path, monkeypatch
     monkeypatch.undo()
     before = (tmp_path / "captions.parquet").read_bytes()
     for use in (open_bank, lambda folder: build_bank(model, numbered_captions(10), folder)):
-        with pytest.raises(InputError, match=r"newer version of this program \(format 3\)"):
+        with pytest.raises(InputError, match=r"newer version of this program \(format 3; "):
             use(tmp_path)
     assert (tmp_path / "captions.parquet").read_bytes() == before
-
-
-def write_earlier(folder, captions, done):
-    """Write a bank as version 0.2.0.dev0 did: `done` captions embedded, blocks of 1,024."""
-    vectors = HashModel().encode_text(list(captions.texts)).astype("<f2")
-    vectors[done:] = 0
-    record = {
-        **{"format": 1, "model": "words", "fingerprint": "f1", "embed_dim": WIDTH},
-        **{"count": len(captions.texts), "sha256": captions.sha256, "source": captions.source},
-    }
-    lines = [json.dumps(record)]
-    for block in range(-(-done // 1024)):
-        rows = vectors[1024 * block : min(1024 * (block + 1), done)]
-        if block == 0:  # a piece before the whole block; its last line counts
-            lines.append(json.dumps([0, 64, zlib.crc32(rows[:64].tobytes())]))
-        lines += ["", json.dumps([block, len(rows), zlib.crc32(rows.tobytes())])]
-    (folder / "bank.jsonl").write_text("\n".join(lines) + "\n[2, 5")  # cut short by a crash
-    (folder / "captions.txt").write_text("".join(f"{text}\n" for text in captions.texts))
-    np.save(folder / "vectors.npy", vectors)
-
-
-def test_a_bank_of_version_020dev0_opens_and_nothing_is_embedded_again(model, tmp_path):
-    write_earlier(tmp_path, numbered_captions(), 3000)
-    bank = open_bank(tmp_path)
-    assert bank.record.source == "many.txt"
-    assert_search_is_exact(bank, numbered_captions().texts)
-    assert {path.suffix for path in tmp_path.iterdir()} == {".parquet"}
-    assert build_bank(model, numbered_captions(), tmp_path).record == bank.record
-    assert model.asked == []
-
-
-def test_a_half_built_or_damaged_bank_of_version_020dev0_resumes(model, tmp_path):
-    write_earlier(tmp_path, numbered_captions(), 1500)
-    vectors = np.load(tmp_path / "vectors.npy")
-    vectors[3] = 7
-    np.save(tmp_path / "vectors.npy", vectors)
-    said, bank = collect(lambda: continue_bank(model, tmp_path))
-    assert dones(said)[0] == (1500 - 1024, 3000)
-    assert_search_is_exact(bank, numbered_captions().texts)
-
-
-def test_a_bank_of_version_020dev0_that_cannot_be_converted_stays(tmp_path):
-    write_earlier(tmp_path, numbered_captions(), 3000)
-    (tmp_path / "captions.txt").write_text("other\n")
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(InputError, match=r"cannot be converted \(captions.txt is damaged\)"):
-        open_bank(tmp_path)
-    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_folder_that_holds_something_else_is_left_as_it_is(model, tmp_path):

@@ -5,7 +5,6 @@ import importlib.util
 
 import numpy as np
 import pytest
-from pydantic import TypeAdapter
 
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base.errors import ConfigError, InputError, ModelError, OfflineError
@@ -20,7 +19,6 @@ from napari_maskinversion.language.generation.registry import (
 )
 from napari_maskinversion.language.generation.settings import (
     GenerationSettings,
-    GenerationUse,
     scaled,
 )
 from tests.engine.tiny import tiny_clip
@@ -199,14 +197,3 @@ def test_the_demo_decoder_is_refused_for_other_weights(monkeypatch):
     with pytest.raises(InputError, match="other weights of it.*train it again") as error:
         load_decoder("demo", Changed())
     one_line(error)
-
-
-def test_results_whose_sentences_were_drawn_at_random_still_open(tower, tmp_path):
-    """Version 0.2.0.dev0 had top-p; a decoder no longer offers it."""
-    written = {"search": "top-p", "top_p": 0.5, "seed": 4, "norm": "cls"}
-    record = {"decoder": "demo", "weights": "0" * 64, "settings": written}
-    use = TypeAdapter(GenerationUse).validate_python(record)
-    assert (use.settings.search, use.settings.norm) == ("top-p", "cls")
-    decoder = load_decoder("clipcap-coco", tower, file=write_clipcap(tmp_path))
-    with pytest.raises(ConfigError, match="not offered any more; use greedy or beam"):
-        decoder.generate(np.ones((1, 24), np.float32), use.settings)

@@ -14,7 +14,7 @@ from ...app.work.preload import preload_torch
 from ...base import progress_words as words
 from ...base.errors import MaskInversionError
 from ...language.generation.registry import DECODERS, DecoderSpec
-from ...language.generation.settings import SEARCHES, GenerationSettings
+from ...language.generation.settings import GenerationSettings
 from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
 from ...results.results import Results
 from ...results.settings import fields_of
@@ -46,11 +46,7 @@ class GenerateSection(ProgressSection):
         tip = "Write a sentence about each region of the results"
         self.generate = button("Generate", tip, self.run)
         self.sentence = Note(name="Sentence about the selected region")
-        self.options = SettingsForm(
-            fields_of(model=GenerationSettings),
-            options={"search": {"choices": SEARCHES}},
-            parent=self,
-        )
+        self.options = SettingsForm(fields_of(model=GenerationSettings), parent=self)
         self._options = options = form(list(self.options.rows().values()))
         rows = [
             ("Decoder", line(self.decoder, self.weights)),

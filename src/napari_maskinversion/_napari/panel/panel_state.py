@@ -21,14 +21,13 @@ from ...app.review.review_options import ReviewOptions
 from ...app.session import Topic
 from ...base.errors import ConfigError
 from ...base.preferences import LAST, ConfigFile, load
-from ...results.settings import RunSettings, settings_by_key, without_dropped
+from ...results.settings import RunSettings, settings_by_key
 from ..results.results_columns import ColumnState
 from ..widgets.sections import debouncer
 from ..workers.notify import inform
 from ..workers.worker import Worker
 
 FILE: Final = ConfigFile("panel.json", 1)
-EARLIER: Final = ConfigFile("review.json", 1)  # the review's options in 0.2.0.dev0
 # Milliseconds after the last change until the state is written.
 QUIET: Final = 1500
 _WHERE: Final = ("model", "architecture", "device")
@@ -76,7 +75,6 @@ class PanelState(BaseModel):
         settings = RunSettings()
         if not isinstance(values, Mapping):
             return settings
-        values = without_dropped(values, "The settings of the last time")
         for key in _keys():
             if key in values:
                 with suppress(ConfigError):
@@ -103,8 +101,6 @@ def _keys() -> list[str]:
 def read_state() -> tuple[PanelState, str]:
     """Return the last state, and one line that says why it was ignored."""
     values, problem = FILE.read()
-    if "review" not in values:
-        values["review"] = EARLIER.read()[0]
     try:
         return PanelState(**values), problem
     except ValidationError:
@@ -183,9 +179,8 @@ class StateKeeper(Topic, QObject):
         self._last = PanelState()
         self._restore(self._first, forget=True)
         self._cancel()
-        for file in (FILE, EARLIER):
-            with suppress(OSError):
-                file.remove()
+        with suppress(OSError):
+            FILE.remove()
 
     def choose_model(self, name: str, architecture: str | None = None) -> None:
         """Choose a model, or tell the user that it is not available."""

@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -23,9 +22,8 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from ...base.atomic_files import replacing
-from ...base.errors import InputError, InUseError
-from ...base.locks import hold_alone
-from ...base.reading import parse_json, validated
+from ...base.errors import InputError
+from ...base.reading import check_version, of_development_version, parse_json, validated
 from ...base.wording import one_line
 from .caption_files import Captions, skipped_lines
 
@@ -45,9 +43,8 @@ _RECORD: Final = b"napari-maskinversion caption bank"
 _GROUP: Final = 1 << 16  # captions that are read together to find one
 # Regions that are compared with a file of vectors at once: 32 MB of similarities.
 _REGIONS: Final = 2000
-# Of version 0.2.0.dev0, in blocks of 1,024 rows
-_EARLIER: Final = ("bank.jsonl", "captions.txt", "vectors.npy")
-_EARLIER_BLOCK: Final = 1024
+_OLD_TEXTS: Final = "bank.jsonl"  # instead of `TEXTS` in banks of development versions
+_BUILD_AGAIN: Final = "build the bank again in another folder"
 
 FloatArray = npt.NDArray[np.float32]
 HalfArray = npt.NDArray[np.float16]
@@ -121,17 +118,17 @@ class CaptionBank:
     @staticmethod
     def exists(folder: Path) -> bool:
         """Return whether a folder has a bank, or a file of the name of one."""
-        return (folder / TEXTS).exists() or (folder / _EARLIER[0]).exists()
+        return (folder / TEXTS).exists()
 
     @classmethod
     def open(cls, folder: Path) -> CaptionBank:
-        """Open the bank in a folder; one of version 0.2.0.dev0 is converted."""
+        """Open the bank in a folder."""
         if not cls.exists(folder):
+            if (folder / _OLD_TEXTS).exists():
+                raise of_development_version(f"The caption bank in {folder}", _BUILD_AGAIN)
             raise InputError(
                 f"There is no caption bank in {folder}; build one: captions build FILE."
             )
-        if not (folder / TEXTS).exists():
-            _convert(folder)
         return cls(folder, _read_record(folder / TEXTS))
 
     @classmethod
@@ -340,20 +337,20 @@ def _read_record(path: Path) -> BankRecord:
 
     with _reading(path):
         metadata = pq.read_schema(path).metadata or {}
+    damaged = DamagedError(
+        f"{path} is damaged or no caption bank; choose another folder, or delete the file and "
+        "build the bank again."
+    )
     try:
         header = parse_json(metadata[_RECORD], path)
         version = int(header.pop("format"))
-        if version <= FORMAT:
-            return validated(BankRecord, header, path)
     except (KeyError, ValueError, TypeError, AttributeError):
-        raise DamagedError(
-            f"{path} is damaged or no caption bank; choose another folder, or delete the file and "
-            "build the bank again."
-        ) from None
-    raise InputError(
-        f"The caption bank in {path.parent} was made by a newer version of this program (format "
-        f"{version}); update it, or build the bank in another folder."
-    )
+        raise damaged from None
+    check_version(version, FORMAT, f"The caption bank in {path.parent}", _BUILD_AGAIN)
+    try:
+        return validated(BankRecord, header, path)
+    except InputError:
+        raise damaged from None
 
 
 @contextlib.contextmanager
@@ -368,44 +365,4 @@ def _reading(path: Path, what: str = "") -> Iterator[None]:
         raise DamagedError(
             f"{what or path.name} in {path.parent} is damaged or cannot be read ({reason}); build "
             "the bank again (captions build): the other embeddings are kept."
-        ) from None
-
-
-def _convert(folder: Path) -> None:
-    """Rewrite a bank of version 0.2.0.dev0: text, vectors, and a journal of checksums."""
-    journal, texts, vectors = (folder / name for name in _EARLIER)
-    try:
-        with hold_alone(folder / TEXTS):
-            if (folder / TEXTS).exists():  # another program was faster
-                return
-            head, *lines = journal.read_bytes().split(b"\n")
-            about = parse_json(head, journal)
-            about.pop("format")
-            record = validated(BankRecord, about, journal)
-            captions = Captions(texts=tuple(texts.read_text("utf-8").split("\n")[:-1]))
-            if captions.sha256 != record.sha256:
-                raise InputError(f"{texts.name} is damaged")
-            finished: dict[int, tuple[int, int]] = {}
-            for line in filter(None, lines):
-                with contextlib.suppress(ValueError, TypeError):  # cut short by a crash
-                    block, count, checksum = parse_json(line, journal)
-                    finished[block] = (count, checksum)
-            rows, bank = np.load(vectors, mmap_mode="r"), CaptionBank(folder, record)
-            for block, (count, checksum) in finished.items():
-                first = block * _EARLIER_BLOCK
-                part = rows[first : first + count]
-                if zlib.crc32(part.tobytes()) == checksum:
-                    bank.write(first, [part])
-            rows = part = None  # or Windows could not delete the file
-            # Without this file the folder is still an earlier bank, and is converted again.
-            CaptionBank.create(folder, record, captions)
-            for path in (journal, texts, vectors):
-                path.unlink()
-    except InUseError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(
-            f"The caption bank in {folder} is of an earlier version and cannot be converted "
-            f"({str(error).rstrip('.')}); make room, copy the folder to where you may write, or "
-            "build it again in another folder."
         ) from None

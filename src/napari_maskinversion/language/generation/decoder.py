@@ -19,7 +19,7 @@ from torch import Tensor
 from ...base.errors import ConfigError
 from ...base.progress import CAPTIONS, Tick, telling, tick
 from ...engine.compute.compute_lock import computing
-from .settings import SEARCHES, FloatArray, GenerationSettings
+from .settings import FloatArray, GenerationSettings
 
 BATCH: Final = 16  # sentences written at once
 
@@ -57,11 +57,7 @@ class CaptionDecoder(ABC):
         return sentences
 
     def check(self, settings: GenerationSettings) -> None:
-        """Refuse a search that is gone, and sentences that this decoder cannot write."""
-        if settings.search not in SEARCHES:  # as results of earlier versions say
-            raise ConfigError(
-                f"search {settings.search!r} is not offered any more; use {' or '.join(SEARCHES)}."
-            )
+        """Refuse sentences that this decoder cannot write."""
         if (settings.max_tokens or 1) > self.most_tokens:
             raise ConfigError(
                 f"The decoder {self.name} writes at most {self.most_tokens} tokens; got max_tokens "

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ConfigDict
 
 from ...base.errors import InputError
 from ...base.validation import Config, setting
 
 FloatArray = npt.NDArray[np.float32]
-Search = Literal["greedy", "beam", "top-p"]  # the last one is in results of earlier versions only
+Search = Literal["greedy", "beam"]
 Norm = Literal["optimised", "cls"]
-SEARCHES: Final[tuple[Search, ...]] = ("greedy", "beam")
+SEARCHES: Final[tuple[Search, ...]] = get_args(Search)
 
 
 class GenerationSettings(Config):
     """How sentences are generated."""
-
-    model_config = ConfigDict(extra="ignore")  # results of 0.2.0.dev0 have top_p and seed
 
     search: Search = setting(
         "greedy",
         "Words",
         "How to choose the next word: the most likely one (greedy), or by comparing several "
         "sentences (beam).",
-        choices=SEARCHES,
     )
     beams: int = setting(5, "Beams", "Beam: sentences kept at a time.", ge=1, le=50)
     temperature: float = setting(
@@ -69,8 +65,8 @@ def scaled(embeddings: FloatArray, norms: Sequence[float] | FloatArray) -> Float
     lengths = np.asarray(norms, np.float32)
     if not (np.isfinite(lengths) & (lengths > 0)).all():
         raise InputError(
-            "The norm of the whole image's embedding is unknown for these regions (another method, "
-            "or results of an earlier version); use the norm 'optimised', or run MaskInversion."
+            "The norm of the whole image's embedding is unknown for these regions (another "
+            "method); use the norm 'optimised', or run MaskInversion."
         )
     before = np.linalg.norm(embeddings, axis=1, keepdims=True)
     return np.asarray(embeddings / np.maximum(before, 1e-12) * lengths[:, None], np.float32)

@@ -11,12 +11,13 @@ from pydantic.dataclasses import dataclass  # one of the standard library would 
 
 from ...base.errors import InputError
 from ...base.identity import file_sha256
-from ...base.reading import check_file, parse_json, validated
+from ...base.reading import check_file, check_version, of_development_version, parse_json, validated
 from ...base.wording import one_line
 
 SUFFIX: Final = ".safetensors"
 FORMAT: Final = "napari-maskinversion classifier"
 VERSION: Final = 1
+_TRAIN_AGAIN: Final = "train it again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +80,13 @@ def read_head(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged or no classifier ({reason}).") from None
     if about.get("format") != FORMAT:
         raise InputError(f"{path} holds no classifier of this plugin; 'library train' writes one.")
-    version = str(about.get("version"))
-    if version.isdecimal() and int(version) > VERSION:
-        raise InputError(
-            f"{path} was written by a newer version of this plugin; update the plugin."
-        )
+    number = about.get("version", "")
+    version = int(number) if number.isdecimal() else None
+    check_version(version, VERSION, str(path), _TRAIN_AGAIN)
     record: dict[str, Any] = parse_json(about.get("record", "null").encode(), f"{path}, record")
     validated(_Head, record, path)
+    if "features" not in record:
+        raise of_development_version(str(path), _TRAIN_AGAIN)
     return record
 
 

@@ -12,7 +12,6 @@ import math
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +23,15 @@ from ...base.atomic_files import atomic_path, recover
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.memory import free_memory
-from ...base.reading import MOST_NPY_HEAD, check_file, parse_json, read_npy_head
-from ...base.validation import config_error
+from ...base.reading import (
+    MOST_NPY_HEAD,
+    check_file,
+    check_version,
+    of_development_version,
+    parse_json,
+    read_npy_head,
+)
+from ...base.validation import UnknownSettingError, config_error
 from ...base.wording import first_line
 from ...language.captions.bank import CaptionMatches
 from ...language.ranking.ranking import Ranking
@@ -44,6 +50,7 @@ _DAMAGE: Final = (
 # Zeros are packed 1000 times smaller, results 10 times.
 _USUAL: Final = 200
 _SMALL: Final = 200_000_000  # bytes that may be packed as well as they can
+_RUN_AGAIN: Final = "run again to get its results"
 Array = npt.NDArray[Any]
 
 
@@ -99,10 +106,7 @@ def open_archive(path: Path) -> Bundle:
         values = parse_json(bytes(arrays["record"]), "its record") if "record" in arrays else None
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise _foreign(path)
-        if (version := values["version"]) != VERSION:
-            advice = "update the plugin" if version > VERSION else "run again to get its results"
-            other = "a newer" if version > VERSION else "an older"
-            raise InputError(f"{path} was written by {other} version of this plugin; {advice}.")
+        check_version(values["version"], VERSION, str(path), _RUN_AGAIN)
         return _to_bundle(RunRecord.model_validate(values), arrays)
     except InputError as error:
         if str(path) in str(error):
@@ -112,10 +116,15 @@ def open_archive(path: Path) -> Bundle:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
     except MemoryError:
         raise _too_large(path, "very large arrays") from None
+    except ValidationError as error:
+        problem = config_error(error)
+        if isinstance(problem, UnknownSettingError):
+            raise of_development_version(str(path), _RUN_AGAIN) from error
+        raise InputError(f"{path} is damaged: {str(problem).rstrip('.')}.") from error
     except _DAMAGE as error:
         if not zipfile.is_zipfile(path):
             raise _foreign(path) from None
-        raise InputError(f"{path} is damaged: {_cause(error)}.") from error
+        raise InputError(f"{path} is damaged: {first_line(error)}.") from error
 
 
 def _read_arrays(path: Path) -> dict[str, Array]:
@@ -144,9 +153,7 @@ def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
 
 
 def _to_bundle(record: RunRecord, arrays: Mapping[str, Array]) -> Bundle:
-    # Older results have the time of saving only.
-    created = str(record.provenance.get("created", record.info.created))
-    info, rows = replace(record.info, created=created), record.regions
+    info, rows = record.info, record.regions
     embeddings = _array(arrays, "embeddings", shape=(len(rows), info.embed_dim))
     losses = _split(_array(arrays, "losses"), [row.losses for row in rows])
     maps = _split(_array(arrays, "grid_maps"), [row.grid[0] * row.grid[1] for row in rows])
@@ -247,12 +254,6 @@ def _foreign(path: Path) -> InputError:
 
 def _too_large(path: Path, what: str) -> InputError:
     return InputError(f"{path} is damaged, or needs more memory than there is: it declares {what}.")
-
-
-def _cause(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return str(config_error(error)).rstrip(".")
-    return first_line(error)
 
 
 FORMATS: Final = (

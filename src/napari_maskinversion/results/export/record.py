@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 from pydantic.dataclasses import dataclass
 
 from ...base.identity import ImageIdentity
@@ -29,7 +28,6 @@ from ..region_result import (
     physical_size,
 )
 from ..run_info import RunInfo
-from ..settings import without_dropped
 from .bundle import Bundle, CompressedRegion, ExportFormat
 from .embeddings import npy_bytes
 
@@ -129,13 +127,6 @@ class RunRecord(BaseModel):
                 for region, mask in zip(results.regions, bundle.region_masks(), strict=True)
             ],
         )
-
-    @field_validator("info", mode="before")
-    @classmethod
-    def _without_dropped(cls, values: Any) -> Any:
-        if isinstance(values, Mapping) and isinstance(values.get("settings"), Mapping):
-            return {**values, "settings": without_dropped(values["settings"], "These results")}
-        return values
 
     @model_validator(mode="after")
     def _check(self) -> Self:
