@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -128,6 +129,23 @@ def test_the_window_is_encoded_once_for_several_questions(answered, monkeypatch)
     monkeypatch.setattr(MaskInverter, "set_image", None)  # were it encoded again: an error
     explainer.course(seen(answered))
     explainer.labels(seen(answered), ["house"])
+
+
+def test_two_windows_at_most_are_encoded_also_while_another_one_is_being_encoded(
+    answered, monkeypatch
+):
+    explainer, living, encoded = Explainer(demo_model()), WeakSet(), []
+    encode = MaskInverter.set_image
+
+    def count(self, *given, **options):
+        living.add(self)
+        encoded.append(len(living))
+        return encode(self, *given, **options)
+
+    monkeypatch.setattr(MaskInverter, "set_image", count)
+    for row in (0, 1, 0, 2, 0, 1):  # 2 takes the place of 1, and 1 that of 2
+        explainer.labels(seen(answered, row, region=None), ["car"])
+    assert encoded == [1, 2, 2, 2]
 
 
 def test_a_label_is_looked_for_on_the_whole_image_where_that_is_asked_for(answered):

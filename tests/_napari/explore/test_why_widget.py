@@ -275,17 +275,18 @@ def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
     choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
-    assert why._answers
+    assert len(why._answers)
     run_to_end(answered)
     wait(qtbot, why.worker)
     shown = {id(region.raw_embedding) for region in answered.results.results.regions}
-    assert {id(region.raw_embedding) for _, region in why._answers.values()} <= shown
+    kept = {id(explanation.region.raw_embedding) for explanation in why._answers.values()}
+    assert kept <= shown
     press(qtbot, other.compare)
     wait(qtbot, compare.worker)
     assert not other.verdict.isHidden()
     answered.shut_down()
     assert other.verdict.isHidden()
-    assert not why._answers
+    assert not len(why._answers)
 
 
 def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages, monkeypatch):
@@ -312,8 +313,8 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
     assert len(going) <= 3  # those in between were never begun, or at most one
     assert part.label.currentText() == "house"
     shown = heat(answered)
-    ((_, found),) = [(key, value) for key, value in why._answers.items()]
-    np.testing.assert_allclose(shown, stretched(found[0].maps[0]), atol=1e-6)
+    (explanation,) = why._answers.values()
+    np.testing.assert_allclose(shown, stretched(explanation.answer.maps[0]), atol=1e-6)
 
     def broken(self, seen, names, **how):
         tell("thinking")
