@@ -113,8 +113,8 @@ class Explainer:
         box = record.box
         if whole and not record.whole:
             side = seen.info.settings.resolution or self.model.working_resolution
-            patch, record = self.model.patch_size, replace(record, resolution=side)
-            plane = whole_window(seen.source.levels, resolution=side, patch=patch)
+            record = replace(record, resolution=side)
+            plane = whole_window(seen.source.levels, resolution=side)
             inverter = self._windows.inverter(seen.source, plane, record, seen.info)
             box = plane.box
         vocabulary = seen.info.vocabulary

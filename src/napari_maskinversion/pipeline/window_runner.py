@@ -21,6 +21,7 @@ from ..base.regions import Regions
 from ..base.wording import counted
 from ..engine.compute.compute_lock import computing
 from ..engine.compute.matmul import has_precision
+from ..engine.encode.token_grid import TokenGrid
 from ..engine.invert.inverter import MaskInverter, RegionEmbedder
 from ..engine.invert.several import ImageBatch, masks_at_once
 from ..engine.methods.registry import Method
@@ -367,7 +368,7 @@ class WindowRunner:
         ]
 
     def _record(
-        self, work: WindowWork, input_size: tuple[int, int], grid: tuple[int, int], norm: float
+        self, work: WindowWork, input_size: tuple[int, int], grid: TokenGrid, norm: float
     ) -> WindowRecord:
         now, pixels = self._fallback.now, work.pixels
         assert pixels is not None

@@ -18,6 +18,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from ...base.regions import Region
+from ..encode.token_grid import TokenGrid
 
 Matrix = npt.NDArray[np.float64]
 
@@ -46,7 +47,7 @@ class MaskTargets:
     ) -> None:
         self._regions = list(regions)
         self.input_size = input_size
-        self.grid = grid
+        self.grid = TokenGrid(*grid)
         # Torch's products, not NumPy's: the threads of a second library keep spinning after each
         # product and block torch's threads (three times slower on two cores).
         sizes, area, first = np.atleast_2d(plane_sizes), [], []
@@ -64,10 +65,10 @@ class MaskTargets:
         pairs = zip(upsampling, area, strict=True)
         to_tokens = Resampling([torch.from_numpy(up).T @ part for up, part in pairs], like, wide)
         pulled = [part.flatten(1) for part in to_tokens.batches(self._regions, self._first)]
-        self.weights = torch.cat([like.new_empty(0, grid[0] * grid[1]), *pulled]).to(like)
+        self.weights = torch.cat([like.new_empty(0, self.grid.tokens), *pulled]).to(like)
         scales = (input_size[0] * input_size[1]) / sizes.prod(1)
         areas = np.array([region.area for region in self._regions]) * scales
-        self.low_resolution = areas < input_size[0] * input_size[1] / (grid[0] * grid[1])
+        self.low_resolution = areas < input_size[0] * input_size[1] / self.grid.tokens
         self.areas = torch.as_tensor(areas).to(like)
         ones = np.outer(upsampling[0].sum(0), upsampling[1].sum(0)).ravel()
         self._ones = torch.as_tensor(ones).to(like)
