@@ -12,6 +12,7 @@ from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.engine.compute import cuda_graphs
+from napari_maskinversion.engine.explain.interpolation import heatmap
 from napari_maskinversion.engine.models.loading import copy_to_cpu
 from napari_maskinversion.images.plane_source import ArrayPlane, Level
 from napari_maskinversion.images.windows import WindowConfig, plan_windows
@@ -21,10 +22,9 @@ from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
 from napari_maskinversion.pipeline import explained_windows
 from napari_maskinversion.pipeline.explaining import (
     Explainer,
+    LabelMaps,
     Seen,
-    difference,
     in_words,
-    stretched,
     window_of,
 )
 from napari_maskinversion.results.region_result import WindowRecord
@@ -280,9 +280,20 @@ def test_the_window_of_a_record_is_the_one_that_was_planned():
 def test_a_difference_compares_heatmaps_as_they_are_shown():
     weak = np.array([[0.0, 1.0], [2.0, 4.0]], np.float32) * 1e-4
     strong = np.array([[4.0, 1.0], [2.0, 0.0]], np.float32)
-    np.testing.assert_allclose(difference(weak, strong), [[-1, 0], [0, 1]])
+    flat = np.full((2, 2), 7, np.float32)
+
+    def difference(*maps):
+        box = (0.0, 0.0, 8.0, 8.0)
+        both = LabelMaps(
+            maps=np.stack(maps), words=("a", "b"), same_image=True, input_size=(8, 8), box=box
+        )
+        return both.difference()
+
+    apart = difference(weak, strong)
+    corners = apart[[0, 0, -1, -1], [0, -1, 0, -1]]
+    np.testing.assert_allclose(corners, [-1, 0, 0, 1], atol=1e-6)
     assert (difference(weak, weak) == 0).all()
-    assert (difference(weak, np.full((2, 2), 7, np.float32)) == stretched(weak)).all()
+    assert (difference(weak, flat) == heatmap(weak, (8, 8))).all()
 
 
 def test_numbers_are_said_in_words(answered):

@@ -395,6 +395,8 @@ class WindowRunner:
             for member in some
         )
 
+        seen = self._inverter if self._batch is None else self._batch
+
         def progress(news: Tick) -> Progress:
             return self._progress(
                 "inverting",
@@ -403,6 +405,7 @@ class WindowRunner:
                 first=self.done + 1,
                 last=self.done + count,
                 maps=getattr(news, "grid_maps", None),
+                input_size=seen.input_size,
                 indices=indices,
             )
 

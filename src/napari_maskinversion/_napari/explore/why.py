@@ -236,7 +236,7 @@ class WhySection(RegionSection):
 
     def _show_own(self) -> None:
         if self.region is not None:
-            self._canvas.show_map(self.region, self.region.grid_map)
+            self._canvas.show_own_map(self.region)
 
     # -- the explanation ----------------------------------------------------------------------
 
@@ -313,19 +313,19 @@ class WhySection(RegionSection):
         explanation = self._answers.get(self._key())
         if explanation is None or region is None:
             return
-        from ...pipeline.explaining import Course, difference
+        from ...pipeline.explaining import Course
 
         answer = explanation.answer
         self.say("" if answer.same_image else CHANGED_IMAGE)
         if isinstance(answer, Course):
             if fresh:
                 self._show_course(answer.losses.tolist(), answer.steps)
-            self._canvas.show_map(region, answer.grid_maps[self.step.value()])
+            self._canvas.show_map(region, answer.heatmap(self.step.value()))
         elif self.shown == AGAINST:
             self._show_legend(*self.labels)
-            self._canvas.show_map(region, difference(*answer.maps), signed=True, box=answer.box)
+            self._canvas.show_map(region, answer.difference(), signed=True, box=answer.box)
         else:
             if answer.words[0] != self.labels[0]:
                 synonym = f"The heatmap shows its closest synonym: {answer.words[0]}."
                 self.say(f"{synonym} {self.line.text()}".strip())
-            self._canvas.show_map(region, answer.maps[0], box=answer.box)
+            self._canvas.show_map(region, answer.heatmap(0), box=answer.box)
