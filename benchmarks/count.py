@@ -280,8 +280,8 @@ def count_other(
     # Without oneDNN, so that counts are the same on all processors.
     with torch.backends.mkldnn.flags(enabled=False), FakeTensorMode(allow_non_fake_inputs=True):
         tower = tower_of(clip.to_empty(device=device).requires_grad_(False).eval().visual)
-        side = resolution // tower.patch_size
-        size = side * tower.patch_size
+        grid = tower.token_grid((resolution, resolution))
+        size, _ = grid.input_size(tower.patch_size)
         with OperationCounter() as encode:
             encoding = tower.encode(of(1, 3, size, size), 1)
         tokens = of(64, text.context_length).long()
@@ -293,7 +293,9 @@ def count_other(
             with OperationCounter() as make:
                 explained = make_map(explainer, encoding, 16 * 2**30)
             loops = [
-                count_loop(explained, fake_targets(n, side, size, of), encoding.embedding, config)
+                count_loop(
+                    explained, fake_targets(n, grid.height, size, of), encoding.embedding, config
+                )
                 for n in masks
             ]
             steps = {

@@ -37,6 +37,7 @@ from napari_maskinversion import InversionConfig, MaskInverter, load_model
 from napari_maskinversion.demo_model.vocabulary import NAMES
 from napari_maskinversion.engine.compute import matmul
 from napari_maskinversion.engine.compute.devices import processor
+from napari_maskinversion.engine.explain.interpolation import normalised
 from napari_maskinversion.engine.invert import map_builder
 
 Photo = tuple[np.ndarray, list[np.ndarray]]
@@ -120,11 +121,6 @@ def prepared(mode: str) -> Iterator[InversionConfig]:
         yield InversionConfig(fast=mode in ("fast", "forced"), precision=named)
 
 
-def stretched(maps: np.ndarray) -> np.ndarray:
-    lowest, highest = maps.min((1, 2), keepdims=True), maps.max((1, 2), keepdims=True)
-    return (maps - lowest) / np.maximum(highest - lowest, 1e-30)
-
-
 def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) -> list[dict]:
     demo = load_model("demo", device="cpu")
     if name == "demo":
@@ -166,7 +162,7 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
             if name == "demo":
                 tops = [(one.embeddings @ names.T).argmax(1) for one in (exact, result)]
                 agree[mode].append(tops[0] == tops[1])
-            difference = np.abs(stretched(exact.grid_maps) - stretched(result.grid_maps))
+            difference = np.abs(normalised(exact.grid_maps) - normalised(result.grid_maps))
             errors[mode].append(difference.mean((1, 2)))
     rows = []
     for mode in modes[1:]:

@@ -13,7 +13,7 @@ from napari_maskinversion.base.progress import listening
 from napari_maskinversion.bench.datasets.scenes import Case
 from napari_maskinversion.bench.measures.figures_file import Figures, Tell
 from napari_maskinversion.bench.measures.statistics import share
-from napari_maskinversion.engine.invert.dice import upsample_heatmap
+from napari_maskinversion.engine.explain.interpolation import heatmap
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.invert.loop import StepState
 from napari_maskinversion.engine.settings import InversionConfig
@@ -124,7 +124,7 @@ class CurveBench(SceneBench):
     ) -> NDArray[np.float64]:
         """Return (M, 4): hit, overlap, Dice loss and cosine to the image's embedding."""
         size = (case.masks.shape[1], case.masks.shape[2])
-        heat = np.stack([upsample_heatmap(m, inverter.input_size, size) for m in maps])
+        heat = heatmap(maps, inverter.input_size, size)
         image = inverter.image_embedding
         lengths = np.linalg.norm(embeddings, axis=1) * np.linalg.norm(image)
         cosine = embeddings @ image / np.maximum(lengths, 1e-12)

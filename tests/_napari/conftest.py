@@ -335,6 +335,7 @@ class SlowRun:
                             step=step,
                             steps=self.steps,
                             maps=self._maps,
+                            input_size=(64, 80),
                             box=(0.0, 0.0, float(shape[0]), float(shape[1])),
                             position=tasks[0].position,
                         )

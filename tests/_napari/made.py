@@ -7,6 +7,12 @@ from napari_maskinversion.results.run_info import RunInfo
 from napari_maskinversion.results.settings import RunSettings
 
 
+def strongest_token(heat):
+    """The token (row, column) of a made-up model that is strongest in the layer's heatmap."""
+    row, column = np.unravel_index(np.argmax(heat), heat.shape)
+    return int(row) // 16, int(column) // 16
+
+
 def made_info(vocabulary=None, settings=None, *, shape=(8, 8), **values):
     """What is recorded of a run; by default of a made-up model with a grid of 4 x 5."""
     values = {"input_size": (64, 80), "grid": (4, 5), "embed_dim": 8, **values}

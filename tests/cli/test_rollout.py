@@ -7,7 +7,7 @@ import tifffile
 
 from napari_maskinversion import MaskInverter
 from napari_maskinversion.cli import rollout as cli_rollout
-from napari_maskinversion.engine.invert.dice import upsample_heatmap
+from napari_maskinversion.engine.explain.interpolation import heatmap
 from tests.scenes import demo_model, picture
 
 from .conftest import ok, refusal
@@ -28,10 +28,10 @@ def test_rollout_is_written_as_numbers_and_as_a_picture(rollout, tmp_path):
     assert "rollout of 4 layers" in ok(rollout("--out", tmp_path / "new" / "flow.tif"))
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
-    expected = upsample_heatmap(inverter.rollout(), inverter.input_size, (60, 80))
-    heatmap = tifffile.imread(tmp_path / "new" / "flow.tif")
-    np.testing.assert_allclose(heatmap, expected, atol=1e-6)
-    assert 0 <= heatmap.min() < 0.05 < 0.95 < heatmap.max() <= 1
+    expected = heatmap(inverter.rollout(), inverter.input_size, (60, 80))
+    saved = tifffile.imread(tmp_path / "new" / "flow.tif")
+    np.testing.assert_allclose(saved, expected, atol=1e-6)
+    assert 0 <= saved.min() < 0.05 < 0.95 < saved.max() <= 1
     assert rollout("--out", tmp_path / "flow.png")[0] == 0
     shown = skimage.io.imread(tmp_path / "flow.png")
     assert shown.shape == (60, 80, 3)

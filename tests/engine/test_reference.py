@@ -8,9 +8,9 @@ import torch
 from open_clip.transformer import QuickGELU, VisionTransformer
 
 from napari_maskinversion import InversionConfig
+from napari_maskinversion.engine.explain.interpolation import heatmap
 from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.engine.explain.routes import DirectRoute
-from napari_maskinversion.engine.invert.dice import upsample_heatmap
 from napari_maskinversion.engine.models.towers import tower_of
 
 from .libraries import all_by_onednn
@@ -102,5 +102,5 @@ def test_maps_of_given_embeddings_agree(case):
     )
     maps = legrad.forward(torch.tensor(case["query_embeddings"]))
     for tokens, expected in zip(maps, case["legrad_maps"], strict=True):
-        heat = upsample_heatmap(tokens.reshape(encoding.grid).numpy(), encoding.input_size)
+        heat = heatmap(tokens.reshape(encoding.grid).numpy(), encoding.input_size)
         assert np.abs(heat - expected).max() <= 1e-3

@@ -182,3 +182,23 @@ def test_channels_without_names_go_by_their_numbers(tmp_path):
     for number in range(3):
         seen = stack.source(channels=[str(number)]).read(0, (0, 0, 20, 30))
         np.testing.assert_array_equal(seen, data[number])
+
+
+def test_tiles_are_kept_up_to_a_limit_in_bytes_those_used_last(monkeypatch):
+    monkeypatch.setattr("napari_maskinversion.images.lazy_plane._CACHE_BYTES", 2 * 64)
+    read = []
+
+    class Tiles:
+        shape, dtype, chunks = (8, 24), np.dtype(np.uint8), (8, 8)
+
+        def __getitem__(self, key):
+            read.append(key[1].start // 8)
+            return np.zeros((8, 8), np.uint8)
+
+    plane = LazyPlane([Tiles()])
+    for tile in (0, 1, 0, 2, 0, 1):  # 2 takes the place of 1, and 1 that of 2
+        plane.read(0, (0, 8 * tile, 8, 8 * tile + 8))
+    assert read == [0, 1, 2, 1]
+    plane.forget()
+    plane.read(0, (0, 8, 8, 16))
+    assert read == [0, 1, 2, 1, 1]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.engine.compute import cuda_graphs
+from napari_maskinversion.engine.explain.interpolation import heatmap
 from napari_maskinversion.engine.models.loading import copy_to_cpu
 from napari_maskinversion.images.plane_source import ArrayPlane, Level
 from napari_maskinversion.images.windows import WindowConfig, plan_windows
@@ -20,10 +22,9 @@ from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
 from napari_maskinversion.pipeline import explained_windows
 from napari_maskinversion.pipeline.explaining import (
     Explainer,
+    LabelMaps,
     Seen,
-    difference,
     in_words,
-    stretched,
     window_of,
 )
 from napari_maskinversion.results.region_result import WindowRecord
@@ -128,6 +129,23 @@ def test_the_window_is_encoded_once_for_several_questions(answered, monkeypatch)
     monkeypatch.setattr(MaskInverter, "set_image", None)  # were it encoded again: an error
     explainer.course(seen(answered))
     explainer.labels(seen(answered), ["house"])
+
+
+def test_two_windows_at_most_are_encoded_also_while_another_one_is_being_encoded(
+    answered, monkeypatch
+):
+    explainer, living, encoded = Explainer(demo_model()), WeakSet(), []
+    encode = MaskInverter.set_image
+
+    def count(self, *given, **options):
+        living.add(self)
+        encoded.append(len(living))
+        return encode(self, *given, **options)
+
+    monkeypatch.setattr(MaskInverter, "set_image", count)
+    for row in (0, 1, 0, 2, 0, 1):  # 2 takes the place of 1, and 1 that of 2
+        explainer.labels(seen(answered, row, region=None), ["car"])
+    assert encoded == [1, 2, 2, 2]
 
 
 def test_a_label_is_looked_for_on_the_whole_image_where_that_is_asked_for(answered):
@@ -262,9 +280,20 @@ def test_the_window_of_a_record_is_the_one_that_was_planned():
 def test_a_difference_compares_heatmaps_as_they_are_shown():
     weak = np.array([[0.0, 1.0], [2.0, 4.0]], np.float32) * 1e-4
     strong = np.array([[4.0, 1.0], [2.0, 0.0]], np.float32)
-    np.testing.assert_allclose(difference(weak, strong), [[-1, 0], [0, 1]], atol=1e-6)
+    flat = np.full((2, 2), 7, np.float32)
+
+    def difference(*maps):
+        box = (0.0, 0.0, 8.0, 8.0)
+        both = LabelMaps(
+            maps=np.stack(maps), words=("a", "b"), same_image=True, input_size=(8, 8), box=box
+        )
+        return both.difference()
+
+    apart = difference(weak, strong)
+    corners = apart[[0, 0, -1, -1], [0, -1, 0, -1]]
+    np.testing.assert_allclose(corners, [-1, 0, 0, 1], atol=1e-6)
     assert (difference(weak, weak) == 0).all()
-    assert (difference(weak, np.full((2, 2), 7, np.float32)) == stretched(weak)).all()
+    assert (difference(weak, flat) == heatmap(weak, (8, 8))).all()
 
 
 def test_numbers_are_said_in_words(answered):

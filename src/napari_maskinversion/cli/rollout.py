@@ -48,13 +48,13 @@ def rollout_command(
         source.check()
         pixels = overview(source)
     loaded = load(settings)
-    from ..engine.invert.dice import upsample_heatmap
+    from ..engine.explain.interpolation import heatmap
     from ..engine.invert.inverter import MaskInverter
 
     inverter = MaskInverter(loaded)
     inverter.set_image(pixels, resolution=settings.resolution, keep_aspect=settings.keep_aspect)
     shape = (int(pixels.shape[0]), int(pixels.shape[1]))
-    heat = upsample_heatmap(inverter.rollout(), inverter.input_size, shape)
+    heat = heatmap(inverter.rollout(), inverter.input_size, shape)
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
     with together(out.absolute().parent, overwrite=overwrite, keep=True):
         _write(heat, pixels, out.absolute())

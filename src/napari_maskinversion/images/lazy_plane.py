@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, product
 from typing import Any, Final, Protocol
@@ -11,6 +10,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from ..base.errors import InputError
+from ..base.lru_cache import LruCache
 from .plane_source import Array, Box, Level
 
 # Recent chunks are cached: neighbouring windows and the strips of one window share them.
@@ -77,8 +77,8 @@ class LazyPlane:
                 "are possible."
             )
         self.levels = tuple(Level(s, (height / s[0], width / s[1])) for s in shapes)
-        self._chunks: OrderedDict[tuple[int, ...], Array] = OrderedDict()
-        self._bytes = 0
+        # Some files have one huge chunk, which is cached, too.
+        self._chunks = LruCache[tuple[int, ...], Array](_CACHE_BYTES, size=_bytes_of)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -148,21 +148,15 @@ class LazyPlane:
 
     def _chunk(self, level: int, box: Box) -> Array:
         key = (level, *box)
-        if key in self._chunks:
-            self._chunks.move_to_end(key)
-            return self._chunks[key]
-        pixels = self._cut(level, box)
-        self._chunks[key] = pixels
-        self._bytes += pixels.nbytes
-        # The newest chunk stays even if it is too large: some files have one huge chunk.
-        while self._bytes > _CACHE_BYTES and len(self._chunks) > 1:
-            self._bytes -= self._chunks.popitem(last=False)[1].nbytes
+        pixels = self._chunks.get(key)
+        if pixels is None:
+            pixels = self._cut(level, box)
+            self._chunks.put(key, pixels)
         return pixels
 
     def forget(self) -> None:
         """Drop cached chunks."""
         self._chunks.clear()
-        self._bytes = 0
 
     def _edges(self, level: int) -> tuple[list[int], list[int]] | None:
         """Return chunk edges along rows and columns; None if the array has no chunks."""
@@ -229,6 +223,10 @@ class MaskedArray:
         ]
         seen = np.asarray(self._mask[rows_columns]).reshape(sides)
         return np.where(seen != 0, values, np.asarray(self._fill, self.dtype))
+
+
+def _bytes_of(pixels: Array) -> int:
+    return int(pixels.nbytes)
 
 
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -179,7 +179,7 @@ def plan_windows(
     return (*windows, *planned)
 
 
-def whole_window(levels: Sequence[Level], *, resolution: int, patch: int) -> Window:
+def whole_window(levels: Sequence[Level], *, resolution: int) -> Window:
     """Return the window of the whole plane, without regions."""
     height, width = levels[0].shape
     return _window((0, 0, height, width), levels, resolution, np.zeros(0, np.intp), whole=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
 
+from ..base.lru_cache import LruCache
 from ..results.region_result import WindowRecord
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class EncodedWindows:
 
     def __init__(self, most: int = 4) -> None:
         self.most = most
-        self._kept: OrderedDict[Hashable, Encoded] = OrderedDict()
+        self._kept = LruCache[Hashable, Encoded](most)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -43,15 +43,11 @@ class EncodedWindows:
 
     def get(self, key: Hashable) -> Encoded | None:
         """Return a kept window, or None."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
         return self._kept.get(key)
 
     def put(self, key: Hashable, encoded: Encoded) -> None:
         """Keep a window and drop the least recently used one."""
-        self._kept[key] = encoded
-        while len(self._kept) > self.most:
-            self._kept.popitem(last=False)
+        self._kept.put(key, encoded)
 
     def clear(self) -> None:
         """Drop all windows."""

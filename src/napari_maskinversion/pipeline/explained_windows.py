@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -10,6 +9,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from ..base import progress_words as words
+from ..base.lru_cache import LruCache
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..base.progress import tell
 from ..engine.compute.cuda_graphs import forget
@@ -44,7 +44,7 @@ class ExplainedWindows:
             "time on the CPU. Close other programs, or choose a smaller model.",
         )
         self._on_cpu: Backbone | None = None
-        self._kept: OrderedDict[Hashable, MaskInverter] = OrderedDict()
+        self._kept = LruCache[Hashable, MaskInverter](_KEPT)
 
     @property
     def at_once(self) -> int:
@@ -80,9 +80,9 @@ class ExplainedWindows:
         content = hash(np.ascontiguousarray(pixels).tobytes())
         how = (record.resolution, info.settings.keep_aspect, info.config.layers, str(model.device))
         key = (replace(window, members=()), *how, pixels.shape, content)
-        if key not in self._kept:
-            while len(self._kept) >= _KEPT:
-                self._kept.popitem(last=False)
+        inverter = self._kept.get(key)
+        if inverter is None:
+            self._kept.make_room()  # before the next window takes memory
             inverter = MaskInverter(model)
             inverter.set_image(
                 pixels,
@@ -90,9 +90,8 @@ class ExplainedWindows:
                 keep_aspect=info.settings.keep_aspect,
                 config=InversionConfig(layers=info.config.layers),
             )
-            self._kept[key] = inverter
-        self._kept.move_to_end(key)
-        return self._kept[key]
+            self._kept.put(key, inverter)
+        return inverter
 
     def _copy(self) -> Backbone:
         if self.model.device.type == "cpu":

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..base.errors import InputError
 from ..base.progress import MAPS, Tick, telling, tick
 from ..base.regions import Region, Regions
+from ..engine.explain import interpolation
 from ..images.plane_source import Level, PlaneSource
 from ..images.windows import FloatBox, Window, regions_in, whole_window
 from ..language.labels.vocabulary import Vocabulary
@@ -47,7 +48,16 @@ class LabelMaps:
     # For each label, its name or the synonym that is most similar to the region
     words: tuple[str, ...]
     same_image: bool  # False if the plane's pixels have changed since the run
+    input_size: tuple[int, int]  # Pixels (H, W) of the model's input for the window
     box: FloatBox  # The window: ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges
+
+    def heatmap(self, index: int) -> FloatArray:
+        """Return the heatmap (H, W) of a label in the window, 0..1, at the input's pixels."""
+        return interpolation.heatmap(self.maps[index], self.input_size)
+
+    def difference(self) -> FloatArray:
+        """Return by how much the first label's heatmap (H, W) exceeds the second one's, -1..1."""
+        return self.heatmap(0) - self.heatmap(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -58,12 +68,17 @@ class Course:
     # own embedding.
     grid_maps: FloatArray
     losses: FloatArray  # (steps + 1,), float32
+    input_size: tuple[int, int]  # Pixels (H, W) of the model's input for the window
     same_image: bool  # False if the plane's pixels have changed since the run
 
     @property
     def steps(self) -> int:
         """Number of updates."""
         return len(self.losses) - 1
+
+    def heatmap(self, step: int) -> FloatArray:
+        """Return the heatmap (H, W) after a number of updates, 0..1, at the input's pixels."""
+        return interpolation.heatmap(self.grid_maps[step], self.input_size)
 
 
 class Explainer:
@@ -113,8 +128,8 @@ class Explainer:
         box = record.box
         if whole and not record.whole:
             side = seen.info.settings.resolution or self.model.working_resolution
-            patch, record = self.model.patch_size, replace(record, resolution=side)
-            plane = whole_window(seen.source.levels, resolution=side, patch=patch)
+            record = replace(record, resolution=side)
+            plane = whole_window(seen.source.levels, resolution=side)
             inverter = self._windows.inverter(seen.source, plane, record, seen.info)
             box = plane.box
         vocabulary = seen.info.vocabulary
@@ -132,7 +147,9 @@ class Explainer:
         tick(MAPS, 0, len(best))
         maps = self._maps(inverter, text[best], seen.info)
         words = tuple(chosen.words[place] for place in best)
-        return LabelMaps(maps=maps, words=words, same_image=same, box=box)
+        return LabelMaps(
+            maps=maps, words=words, same_image=same, input_size=inverter.input_size, box=box
+        )
 
     def _course(self, seen: Seen, region: Region) -> Course:
         from ..engine.compute.matmul import has_precision
@@ -154,7 +171,9 @@ class Explainer:
         with telling(follow):
             losses = inverter.invert(local, config).losses[0]
         maps = self._maps(inverter, embeddings, seen.info)
-        return Course(grid_maps=maps, losses=losses, same_image=same)
+        return Course(
+            grid_maps=maps, losses=losses, input_size=inverter.input_size, same_image=same
+        )
 
     def _maps(self, inverter: MaskInverter, embeddings: FloatArray, info: RunInfo) -> FloatArray:
         maps, step = [], self._windows.at_once
@@ -199,19 +218,6 @@ def window_of(record: WindowRecord, levels: Sequence[Level]) -> Window:
         whole=record.whole,
         resolution=record.resolution,
     )
-
-
-def stretched(grid_map: FloatArray) -> FloatArray:
-    """Stretch a map to 0..1 as for display; a constant map becomes 0."""
-    low, high = float(grid_map.min()), float(grid_map.max())
-    if high <= low:
-        return np.zeros_like(grid_map)
-    return np.asarray((grid_map - low) / (high - low), dtype=np.float32)
-
-
-def difference(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the difference of two stretched heatmaps, -1..1."""
-    return np.asarray(stretched(one) - stretched(other), dtype=np.float32)
 
 
 def in_words(region: RegionResult) -> list[str]:

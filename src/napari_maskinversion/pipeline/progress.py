@@ -37,6 +37,7 @@ class Progress:
     window: int = 1  # The present window, counted from 1, and the number of windows
     windows: int = 1
     together: int = 1  # Windows encoded together: the present one is the last of them
+    input_size: tuple[int, int] = (0, 0)  # Pixels (H, W) of the input that the maps are of
     box: FloatBox = (0.0, 0.0, 0.0, 0.0)  # The first region's window in plane pixels
     position: tuple[tuple[str, int], ...] = ()  # Its plane
     # Indices of the chunk's regions in the input; empty while encoding

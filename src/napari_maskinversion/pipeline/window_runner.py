@@ -21,6 +21,7 @@ from ..base.regions import Regions
 from ..base.wording import counted
 from ..engine.compute.compute_lock import computing
 from ..engine.compute.matmul import has_precision
+from ..engine.encode.token_grid import TokenGrid
 from ..engine.invert.inverter import MaskInverter, RegionEmbedder
 from ..engine.invert.several import ImageBatch, masks_at_once
 from ..engine.methods.registry import Method
@@ -367,7 +368,7 @@ class WindowRunner:
         ]
 
     def _record(
-        self, work: WindowWork, input_size: tuple[int, int], grid: tuple[int, int], norm: float
+        self, work: WindowWork, input_size: tuple[int, int], grid: TokenGrid, norm: float
     ) -> WindowRecord:
         now, pixels = self._fallback.now, work.pixels
         assert pixels is not None
@@ -394,6 +395,8 @@ class WindowRunner:
             for member in some
         )
 
+        seen = self._inverter if self._batch is None else self._batch
+
         def progress(news: Tick) -> Progress:
             return self._progress(
                 "inverting",
@@ -402,6 +405,7 @@ class WindowRunner:
                 first=self.done + 1,
                 last=self.done + count,
                 maps=getattr(news, "grid_maps", None),
+                input_size=seen.input_size,
                 indices=indices,
             )
 

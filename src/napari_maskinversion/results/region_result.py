@@ -15,6 +15,7 @@ from ..base.identity import RegionKey
 from ..base.label_blocks import LARGEST
 from ..base.units import Units
 from ..base.validation import FiniteOrNull, PlainText
+from ..engine.explain import interpolation
 from ..images.windows import FloatBox
 from ..language.captions.bank import CaptionMatches
 from ..language.ranking.ranking import Ranking
@@ -110,6 +111,13 @@ class RegionResult(RegionFacts):
     def has_heatmap(self) -> bool:
         """Whether there is a heatmap."""
         return self.grid_map.size > 0
+
+    def heatmap(self, size: tuple[int, int] | None = None) -> FloatArray:
+        """Return the heatmap (h, w), float32 in 0..1, over the window.
+
+        Its pixels are those of the model's input, or as many as ``size`` says.
+        """
+        return interpolation.heatmap(self.grid_map, self.window.input_size, size)
 
     @property
     def norm(self) -> float:

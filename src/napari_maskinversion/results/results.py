@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..base.errors import InputError
 from ..base.validation import encodable
 from ..base.wording import counted
+from ..engine.explain.interpolation import LinearWeights, interpolated, weights_at
 from ..images.windows import FloatBox
 from ..language.generation.settings import GenerationUse
 from ..language.ranking.uncertainty import UncertaintyConfig
@@ -137,12 +138,8 @@ class Results:
         InputError
             If the method computes no heatmaps.
         """
-        from ..engine.invert.dice import upsample_heatmap
-
         region = self._with_heatmap(index)
-        window = region.window
-        values = upsample_heatmap(region.grid_map, window.input_size, size or window.input_size)
-        return PlacedHeatmap(values, window.box)
+        return PlacedHeatmap(region.heatmap(size), region.window.box)
 
     def heatmap(self, index: int, size: tuple[int, int] | None = None) -> FloatArray:
         """Return the heatmap of one region on the whole plane, 0 outside its window.
@@ -165,19 +162,14 @@ class Results:
             If it is larger than 64 megapixels (use `window_heatmap`), or the method computes no
             heatmaps.
         """
-        from ..engine.invert.dice import upsample_heatmap
-
-        region = self._with_heatmap(index)
+        self._with_heatmap(index)
         height, width = size or self.info.image_shape
         if height * width > MOST_PIXELS:
             raise InputError(
                 f"A heatmap of {height} x {width} px is too large; use window_heatmap, "
                 "or a smaller size."
             )
-        if region.window.whole:
-            return upsample_heatmap(region.grid_map, region.window.input_size, (height, width))
-        placed = self.window_heatmap(index)
-        return paste(placed, self.info.image_shape, (height, width))
+        return paste(self.window_heatmap(index), self.info.image_shape, (height, width))
 
     def _with_heatmap(self, index: int) -> RegionResult:
         region = self.regions[index]
@@ -205,18 +197,16 @@ class Results:
 def paste(placed: PlacedHeatmap, plane: tuple[int, int], size: tuple[int, int]) -> FloatArray:
     """Return a heatmap interpolated on the whole plane, 0 outside its box."""
     out = np.zeros(size, dtype=np.float32)
-    values, targets = placed.values, []
+    targets: list[slice] = []
+    weights: list[LinearWeights] = []
     for axis in (0, 1):
         low, high = placed.box[axis], placed.box[axis + 2]
-        count = placed.values.shape[axis]
+        samples = placed.values.shape[axis]
         centres = (np.arange(size[axis]) + 0.5) * plane[axis] / size[axis]
-        inside = np.flatnonzero((centres >= low) & (centres < high))
-        where = np.clip((centres[inside] - low) * count / (high - low) - 0.5, 0, count - 1)
-        first = np.minimum(where.astype(np.intp), max(count - 2, 0))
-        part = (where - first).astype(np.float32)
-        part = part[:, None] if axis == 0 else part
-        second = np.minimum(first + 1, count - 1)
-        values = (1 - part) * values.take(first, axis) + part * values.take(second, axis)
-        targets.append(inside)
-    out[np.ix_(targets[0], targets[1])] = values
+        first, end = np.searchsorted(centres, (low, high))  # a window is one run of pixels
+        places = (centres[first:end] - low) * samples / (high - low) - 0.5
+        targets.append(slice(first, end))
+        weights.append(weights_at(places, samples))
+    rows, columns = weights
+    interpolated(placed.values, rows, columns, out=out[targets[0], targets[1]])
     return out

@@ -15,9 +15,10 @@ from napari_maskinversion._napari.layers.heatmap import LESS_COLOR, MORE_COLOR
 from napari_maskinversion.app.session import Session
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base.progress import tell
+from napari_maskinversion.engine.explain.interpolation import heatmap
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.pipeline import comparing, progress
-from napari_maskinversion.pipeline.explaining import Explainer, difference, stretched
+from napari_maskinversion.pipeline.explaining import Explainer
 from napari_maskinversion.pipeline.progress import Progress
 from napari_maskinversion.results.settings import fields_of
 from tests.engine.tiny import tiny_clip
@@ -99,7 +100,8 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     inverter.set_image(picture(90, 120))
     word = region.ranking.labels[0]
     (expected,) = inverter.explain(demo_model().encode_text([f"a photo of a {word}."]))
-    np.testing.assert_allclose(heat(answered), stretched(expected), atol=2e-3)
+    size = inverter.input_size
+    np.testing.assert_allclose(heat(answered), heatmap(expected, size), atol=2e-3)
     assert part.line.text() == ""
     # One against another: two colours, and a legend that says which is which.
     choose(qtbot, part.mode, "one word against another")
@@ -108,7 +110,8 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     layer = answered.canvas.heatmap.layer
     assert layer.colormap.name == "difference"
     text = demo_model().encode_text([f"a photo of a {name}." for name in part.labels])
-    expected = difference(*inverter.explain(text))
+    better, worse = heatmap(inverter.explain(text), size)
+    expected = better - worse
     expected = expected / np.abs(expected).max() / 2 + 0.5
     np.testing.assert_allclose(heat(answered), expected, atol=3e-3)
     legend = part.legend.text()
@@ -128,7 +131,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert part.curve.text == f"step 0 of 4: loss {region.losses[0]:.3f}"
     assert part.step_value.text() == "0"
     (start,) = inverter.explain(inverter.image_embedding[None])
-    np.testing.assert_allclose(heat(answered), stretched(start), atol=2e-3)
+    np.testing.assert_allclose(heat(answered), heatmap(start, size), atol=2e-3)
     place = part.curve.place_of(2).toPoint()
     qtbot.mouseMove(part.curve, place)
     qtbot.mouseClick(part.curve, Qt.MouseButton.LeftButton, pos=place)
@@ -175,7 +178,8 @@ def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, an
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture(90, 120))
     text = demo_model().encode_text([f"a photo of a {part.label.currentText()}."])
-    np.testing.assert_allclose(heat(answered), stretched(inverter.explain(text)[0]), atol=2e-3)
+    expected = heatmap(inverter.explain(text)[0], inverter.input_size)
+    np.testing.assert_allclose(heat(answered), expected, atol=2e-3)
     np.testing.assert_allclose(layer.scale * heat(answered).shape, [90, 120], rtol=0, atol=1e-9)
     choose(qtbot, part.mode, "the region's heatmap")
     assert part.whole.isHidden()
@@ -275,17 +279,18 @@ def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
     choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
-    assert why._answers
+    assert len(why._answers)
     run_to_end(answered)
     wait(qtbot, why.worker)
     shown = {id(region.raw_embedding) for region in answered.results.results.regions}
-    assert {id(region.raw_embedding) for _, region in why._answers.values()} <= shown
+    kept = {id(explanation.region.raw_embedding) for explanation in why._answers.values()}
+    assert kept <= shown
     press(qtbot, other.compare)
     wait(qtbot, compare.worker)
     assert not other.verdict.isHidden()
     answered.shut_down()
     assert other.verdict.isHidden()
-    assert not why._answers
+    assert not len(why._answers)
 
 
 def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages, monkeypatch):
@@ -312,8 +317,8 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
     assert len(going) <= 3  # those in between were never begun, or at most one
     assert part.label.currentText() == "house"
     shown = heat(answered)
-    ((_, found),) = [(key, value) for key, value in why._answers.items()]
-    np.testing.assert_allclose(shown, stretched(found[0].maps[0]), atol=1e-6)
+    (explanation,) = why._answers.values()
+    np.testing.assert_array_equal(shown, explanation.answer.heatmap(0))
 
     def broken(self, seen, names, **how):
         tell("thinking")

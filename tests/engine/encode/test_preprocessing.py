@@ -11,7 +11,8 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 from PIL import Image
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.engine.encode.preprocessing import to_rgb_tensor, token_grid
+from napari_maskinversion.engine.encode.preprocessing import to_rgb_tensor
+from napari_maskinversion.engine.encode.token_grid import TokenGrid
 from napari_maskinversion.engine.models.loading import wrap_open_clip
 from tests.engine.tiny import tiny_clip
 
@@ -110,7 +111,7 @@ def test_an_image_that_cannot_be_used_is_refused_with_the_reason(model, image, w
     multiple=st.integers(2, 64),
 )
 def test_the_grid_keeps_proportions_and_number_of_tokens(height, width, patch, multiple):
-    rows, columns = token_grid(
+    rows, columns = TokenGrid.for_image(
         height, width, patch=patch, resolution=patch * multiple, keep_aspect=True
     )
     assert 2 <= rows <= 3 * multiple

@@ -22,7 +22,7 @@ from ...app.explore.region_sources import (
     shown_file,
     words_of,
 )
-from ...app.session import RegionPlace, Topic
+from ...app.session import RegionPlace, ResultRecord, Topic
 from ...app.work.driver import Job, show
 from ...base.errors import InputError
 from ...base.identity import ImagePlace, RegionKey
@@ -188,7 +188,7 @@ class Gallery(Topic, QWidget):
         self._only = []
         self._arrange()
 
-    def _record_changed(self, record: Any) -> None:
+    def _record_changed(self, record: ResultRecord | None) -> None:
         run = None if record is None else record.snapshot
         if run is not self._run:  # the review undoes what was decided about the results before
             self._done = [one for one in self._done if "" not in one[0].steps]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from qtpy.QtCore import QSignalBlocker, QStringListModel, Qt
 from qtpy.QtGui import QColor
@@ -13,6 +12,7 @@ from qtpy.QtWidgets import QLabel, QSlider
 
 from ...app.requests.run_source import RunSource, look_again
 from ...base.errors import MaskInversionError
+from ...base.lru_cache import LruCache
 from ...results.region_result import RegionResult
 from ...results.run_info import RunInfo
 from ..layers.heatmap import LESS_COLOR, MORE_COLOR
@@ -21,7 +21,7 @@ from ..widgets.sections import Note, check_box, combo_box, form, line, stack
 from .work_section import RegionSection, Shared
 
 if TYPE_CHECKING:
-    from ...pipeline.explaining import Explainer
+    from ...pipeline.explaining import Course, Explainer, LabelMaps
 
 REGION, LABEL, AGAINST, STEPS = "region", "label", "against", "steps"
 _MODES: Final = {
@@ -37,6 +37,13 @@ CHANGED_IMAGE: Final = (
 )
 
 
+class _Explanation(NamedTuple):
+    """What the worker has answered about a region."""
+
+    answer: LabelMaps | Course
+    region: RegionResult  # Kept with it: the key holds an id, which must not be used again
+
+
 class WhySection(RegionSection):
     """What the heatmap layer shows for the selected region, and what its numbers mean."""
 
@@ -46,7 +53,7 @@ class WhySection(RegionSection):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._explainers: list[Explainer] = []  # the last one; used in the worker
-        self._answers: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._answers = LruCache[tuple[Any, ...], _Explanation](_KEPT)
         self._asked_for: tuple[Any, ...] | None = None
         self.pinned = False  # the user has chosen the labels
         self.mode = combo_box(_MODES, tip="What the heatmap layer shows for the selected region")
@@ -230,7 +237,7 @@ class WhySection(RegionSection):
 
     def _show_own(self) -> None:
         if self.region is not None:
-            self._canvas.show_map(self.region, self.region.grid_map)
+            self._canvas.show_own_map(self.region)
 
     # -- the explanation ----------------------------------------------------------------------
 
@@ -258,15 +265,14 @@ class WhySection(RegionSection):
             if self.shown != STEPS and not self.labels:
                 self.refuse("These results have no words; suggest again with words.")
                 return
-            answer, _ = self._answers.get(self._key(), (None, None))
+            explanation = self._answers.get(self._key())
             # The image had changed then; it may be back.
-            if answer is None or not answer.same_image:
+            if explanation is None or not explanation.answer.same_image:
                 self._ask(region, record.results.info)
                 return
         except MaskInversionError as error:
             self.refuse(str(error))
             return
-        self._answers.move_to_end(self._key())
         self._show_answer(fresh=True)
 
     def _key(self) -> tuple[Any, ...]:
@@ -292,36 +298,35 @@ class WhySection(RegionSection):
             return explainer.labels(seen, names, whole=whole)
 
         self._asked_for = self._key()
-        # Keep the region with the answer: its id must not be reused.
-        self._answers.pop(self._asked_for, None)
+        self._answers.remove(self._asked_for)
         self.start(explain)
 
     def answered(self, answer: Any) -> None:
         """Keep and show an explanation, unless something else is chosen by now."""
-        if self._asked_for is None or self._asked_for != self._key():
+        region = self.region
+        if self._asked_for is None or self._asked_for != self._key() or region is None:
             return
-        self._answers[self._asked_for] = (answer, self.region)
-        while len(self._answers) > _KEPT:
-            self._answers.popitem(last=False)
+        self._answers.put(self._asked_for, _Explanation(answer, region))
         self._show_answer(fresh=True)
 
     def _show_answer(self, *, fresh: bool = False) -> None:
         region = self.region
-        answer, _ = self._answers.get(self._key(), (None, None))
-        if answer is None or region is None:
+        explanation = self._answers.get(self._key())
+        if explanation is None or region is None:
             return
-        from ...pipeline.explaining import difference
+        from ...pipeline.explaining import Course
 
+        answer = explanation.answer
         self.say("" if answer.same_image else CHANGED_IMAGE)
-        if self.shown == STEPS:
+        if isinstance(answer, Course):
             if fresh:
                 self._show_course(answer.losses.tolist(), answer.steps)
-            self._canvas.show_map(region, answer.grid_maps[self.step.value()])
+            self._canvas.show_map(region, answer.heatmap(self.step.value()))
         elif self.shown == AGAINST:
             self._show_legend(*self.labels)
-            self._canvas.show_map(region, difference(*answer.maps), signed=True, box=answer.box)
+            self._canvas.show_map(region, answer.difference(), signed=True, box=answer.box)
         else:
             if answer.words[0] != self.labels[0]:
                 synonym = f"The heatmap shows its closest synonym: {answer.words[0]}."
                 self.say(f"{synonym} {self.line.text()}".strip())
-            self._canvas.show_map(region, answer.maps[0], box=answer.box)
+            self._canvas.show_map(region, answer.heatmap(0), box=answer.box)

@@ -40,7 +40,7 @@ class Keeper(Topic, QObject):
         self._viewer, self._session = viewer, session
         self.disk: ProjectDisk | None = None
         self.shown: ShownImage | None = None
-        self._kept_record: Any = None  # results that are on the disk
+        self._kept_record: ResultRecord | None = None  # results that are on the disk
         self._drawn = self._sent = self._kept = 0
         self._is_sending = False
         self._then: Callable[[], object] | None = None  # once all regions are there

@@ -1,7 +1,12 @@
-"""The heatmap layer: one map at token resolution, placed where the model saw it."""
+"""The heatmap layer: one heatmap at a time, placed where the model saw it.
+
+It holds what `Results.window_heatmap` returns and files hold, at the pixels of the model's input;
+the viewer interpolates it to the screen as `engine.explain.interpolation` does to other pixels.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -9,19 +14,22 @@ import numpy.typing as npt
 from napari.layers import Image
 from napari.utils.colormaps import Colormap, ensure_colormap
 from napari.utils.colormaps.standardize_color import transform_color
-from scipy.ndimage import map_coordinates
 
 from ...app.layer_input.coordinates import Plane
 from ...app.layer_input.layer_facts import OURS
 from ...base.preferences import load
 from ...base.regions import Region
+from ...engine.explain.interpolation import LinearWeights, interpolated, weights_at
 from ...images.windows import FloatBox
 from ...regions.annotations.annotation import binary_mask
 from .placing import LayerHolder, box_transform, selection_kept
 
+FloatArray = npt.NDArray[np.float32]
 OPACITY: Final = 0.7
 DIMMED: Final = 0.35  # while regions are reviewed: the object has to be seen
 _INSIDE: Final = 128  # samples along each side of a region that a map is cut off at
+_MOST_SHOWN: Final = 1 << 22  # pixels of a heatmap
+_NO_DIFFERENCE: Final = 1e-12  # two heatmaps that differ less are equal
 # Distinguishable with common colour blindness, and by lightness.
 MORE_COLOR: Final = "#f5a000"
 LESS_COLOR: Final = "#2f86e0"
@@ -44,44 +52,48 @@ def signed_colormap() -> Colormap:
     return Colormap(colors, name="difference", controls=np.linspace(0, 1, 65))
 
 
-def stretched(grid_map: npt.NDArray[Any], *, signed: bool = False) -> npt.NDArray[Any]:
-    """Stretch a map to 0..1; a signed one keeps its 0, in the middle."""
-    low, high = float(grid_map.min()), float(grid_map.max())
-    if signed:
-        high = max(abs(low), abs(high), 1e-12)
-        low = -high
-    return (grid_map - low) / (high - low) if high > low else np.zeros_like(grid_map)
+def around_middle(difference: FloatArray) -> FloatArray:
+    """Scale a difference of heatmaps to 0..1, with its 0 in the middle."""
+    furthest = max(float(np.abs(difference).max()), _NO_DIFFERENCE)
+    return np.asarray(0.5 + difference / (2 * furthest), dtype=np.float32)
 
 
-def inside(grid_map: npt.NDArray[Any], box: FloatBox, region: Region) -> npt.NDArray[np.float32]:
-    """Return a stretched map over the box of a region, 0 outside its mask.
+def map_in_region(heat: FloatArray, box: FloatBox, region: Region) -> FloatArray:
+    """Return a heatmap over the box of a region, 0 outside its mask.
 
-    Shapes: grid_map (grid_h, grid_w).
+    Shapes: heat (h, w), which spans ``box``.
     """
-    values, mask = stretched(grid_map), binary_mask(region)
+    mask = binary_mask(region)
     shares = (np.arange(_INSIDE) + 0.5) / _INSIDE
-    tokens = []
+    weights: list[LinearWeights] = []
     for axis in (0, 1):
         start, end = region.bbox[axis], region.bbox[axis + 2]
-        pixels = start + shares * (end - start)
-        size = (box[axis + 2] - box[axis]) / values.shape[axis]
-        tokens.append((pixels - box[axis]) / size - 0.5)
+        centres = start + shares * (end - start)
+        pixel = (box[axis + 2] - box[axis]) / heat.shape[axis]
+        weights.append(weights_at((centres - box[axis]) / pixel - 0.5, heat.shape[axis]))
         mask = mask.take((shares * (end - start)).astype(np.intp), axis)
-    values = map_coordinates(values, np.meshgrid(*tokens, indexing="ij"), order=1, mode="nearest")
-    return np.asarray(values * mask, dtype=np.float32)
+    rows, columns = weights
+    return np.where(mask, interpolated(heat, rows, columns), np.float32(0))
 
 
-def as_display(values: npt.NDArray[Any], plane: Plane, ndim: int) -> npt.NDArray[np.float32]:
-    """Return a stretched map with the image's number of dimensions.
+def shown_size(input_size: tuple[int, int]) -> tuple[int, int]:
+    """Return the pixels (h, w) to show of a model's input: all, unless no screen has so many.
 
-    The viewer interpolates it linearly, which is how the heatmap proper is made.
+    A damaged file may claim an input that is larger than the memory.
     """
+    height, width = input_size
+    share = min(1.0, math.sqrt(_MOST_SHOWN / (height * width)))
+    return max(1, int(height * share)), max(1, int(width * share))
+
+
+def as_layer_data(values: FloatArray, plane: Plane, ndim: int) -> FloatArray:
+    """Return a copy of a heatmap with the image's number of dimensions."""
     rows, columns = plane.cut.axes
     if rows > columns:  # the viewer shows the axes in reverse order
         values = values.T
     shape = [1] * ndim
     shape[min(rows, columns)], shape[max(rows, columns)] = values.shape
-    return np.asarray(values, dtype=np.float32).reshape(shape)
+    return np.array(values).reshape(shape)  # a copy: the layer writes the next heatmap into it
 
 
 class HeatmapLayer(LayerHolder[Image]):
@@ -105,7 +117,7 @@ class HeatmapLayer(LayerHolder[Image]):
 
     def show(
         self,
-        grid_map: npt.NDArray[Any],
+        heat: FloatArray,
         image: Any,
         plane: Plane,
         box: FloatBox | None = None,
@@ -113,19 +125,20 @@ class HeatmapLayer(LayerHolder[Image]):
         signed: bool = False,
         region: Region | None = None,
     ) -> None:
-        """Show a map over a box of an image's plane; active layer and mode stay.
+        """Show a heatmap over a box of an image's plane; active layer and mode stay.
 
-        Shapes: grid_map (grid_h, grid_w).
+        It is cut off at the border of a ``region`` if one is given; ``signed`` shows a difference.
+
+        Shapes: heat (h, w).
         """
         height, width = plane.shape
         box = box or (0.0, 0.0, float(height), float(width))
-        if region is None:
-            values = stretched(grid_map, signed=signed)
-        else:
-            values = inside(grid_map, box, region)
+        values = around_middle(heat) if signed else heat
+        if region is not None:
+            values = map_in_region(values, box, region)
             y0, x0, y1, x1 = region.bbox
             box = (float(y0), float(x0), float(y1), float(x1))
-        data = as_display(values, plane, image.ndim)
+        data = as_layer_data(values, plane, image.ndim)
         placed = box_transform(image, plane, box, (values.shape[0], values.shape[1]))
         # Place it: the user may have moved the image.
         place = tuple(

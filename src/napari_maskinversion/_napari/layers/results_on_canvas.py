@@ -14,12 +14,13 @@ from ...app.work.driver import Forming
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.regions import Region
+from ...engine.explain.interpolation import heatmap
 from ...images.windows import FloatBox
 from ...library.thumbnails import Pixels
 from ...results.export.bundle import CompressedRegion
 from ...results.region_result import RegionResult
 from ..workers.notify import inform
-from .heatmap import HeatmapLayer
+from .heatmap import HeatmapLayer, shown_size
 from .overlays import (
     COLOR,
     THINNER,
@@ -33,6 +34,7 @@ from .overlays import (
 
 Mask = Region | CompressedRegion
 Masks = Mapping[int, Mask]
+FloatArray = npt.NDArray[np.float32]
 Box = tuple[int, int, int, int]
 _MOST_BORDERS = 300  # each takes a fifth of a millisecond
 _LEAST_SEEN, _ENLARGED = 14, 80  # pixels on the screen: smaller regions are enlarged
@@ -94,7 +96,7 @@ class ResultsOnCanvas:
             self.outline.remove()
             self._mark(None)
             return
-        self._show(region, region.grid_map, image, plane)
+        self._show_own(region, image, plane)
         if outlined:
             self.outline.show_box(image, plane, region.window.box)
         else:
@@ -106,18 +108,25 @@ class ResultsOnCanvas:
     def show_map(
         self,
         region: RegionResult,
-        grid_map: npt.NDArray[Any],
+        heat: FloatArray,
         *,
         signed: bool = False,
         box: FloatBox | None = None,
     ) -> None:
-        """Show another map for a region; the view stays.
+        """Show another heatmap (h, w) for a region; the view stays.
 
         It lies in the region's window, or in another ``box`` of the plane.
         """
         plane = self._plane(self.image, self._finder, region.position)
         if plane is not None:
-            self._show(region, grid_map, self.image, plane, signed=signed, box=box)
+            self._show(region, heat, self.image, plane, signed=signed, box=box)
+            self._mark(region, self.image, plane)
+
+    def show_own_map(self, region: RegionResult) -> None:
+        """Show a region's own heatmap again; the view stays."""
+        plane = self._plane(self.image, self._finder, region.position)
+        if plane is not None:
+            self._show_own(region, self.image, plane)
             self._mark(region, self.image, plane)
 
     def blank(self) -> None:
@@ -143,7 +152,7 @@ class ResultsOnCanvas:
         self.heatmap.dim(dimmed)
         region, image, plane, _ = self._marked
         if changed and region is not None and image in self.viewer.layers:
-            self._show(region, region.grid_map, image, plane)
+            self._show_own(region, image, plane)
 
     def crop(self, region: RegionResult) -> tuple[Callable[[], Pixels], bool] | None:
         """Return a function that cuts a region out of its image, see `crop_reader`.
@@ -205,28 +214,32 @@ class ResultsOnCanvas:
         else:
             self.border.show(image, plane, known)
 
+    def _show_own(self, region: RegionResult, image: Any, plane: Plane) -> None:
+        if region.has_heatmap:
+            heat = heatmap(region.grid_map, shown_size(region.window.input_size))
+            self._show(region, heat, image, plane)
+        else:
+            self.heatmap.blank()
+
     def _show(
         self,
         region: RegionResult,
-        grid_map: npt.NDArray[Any],
+        heat: FloatArray,
         image: Any,
         plane: Plane,
         *,
         signed: bool = False,
         box: FloatBox | None = None,
     ) -> None:
-        if grid_map.size:
-            mask = self._mask_of(region) if self._inside and not signed else None
-            place = box or region.window.box
-            self.heatmap.show(grid_map, image, plane, place, signed=signed, region=mask)
-        else:
-            self.heatmap.blank()
+        mask = self._mask_of(region) if self._inside and not signed else None
+        place = box or region.window.box
+        self.heatmap.show(heat, image, plane, place, signed=signed, region=mask)
 
     def show_forming(self, forming: Forming, image: Any, finder: PlaneFinder | None = None) -> None:
         """Show an intermediate heatmap; the view stays."""
         plane = self._plane(image, finder or self._finder, forming.position)
         if plane is not None:
-            self.heatmap.show(forming.grid_map, image, plane, forming.box)
+            self.heatmap.show(forming.heatmap, image, plane, forming.box)
 
     def show_texts(
         self, texts: Sequence[AcceptedText], above: Any, near: RegionResult | None

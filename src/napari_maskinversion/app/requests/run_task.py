@@ -18,6 +18,7 @@ from ...base.errors import Cancelled
 from ...base.identity import RegionKey
 from ...base.progress import Tick, listening
 from ...base.units import Units
+from ...engine.explain.interpolation import heatmap
 from ...images.opening import with_georeference
 from ...language.captions.bank import CaptionBank
 from ...language.labels.vocabulary import Vocabulary
@@ -219,7 +220,8 @@ class RunTask:
         maps = getattr(progress, "maps", None)
         if maps is None or not self._request.forming:
             return None
-        return Forming(grid_map=maps()[0], box=progress.box, position=progress.position)
+        forming = heatmap(maps()[0], progress.input_size)
+        return Forming(heatmap=forming, box=progress.box, position=progress.position)
 
     def _add_captions(self) -> None:
         """Add captions to the regions that still wait for them; the pipeline is not asked again."""

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Forming:
-    """The map of a region being inverted, and where it lies."""
+    """The heatmap of a region being inverted, and where it lies."""
 
-    grid_map: npt.NDArray[np.float32]
+    heatmap: npt.NDArray[np.float32]  # (h, w), 0..1, at the pixels of the model's input
     box: FloatBox
     position: tuple[tuple[str, int], ...]
 

@@ -282,8 +282,7 @@ def time_part(model: Backbone, part: TimedPart, inversion: InversionConfig) -> d
 
     A model of another native resolution than 224 px is timed at a side in proportion.
     """
-    side = max(2, round(part.side * model.native_resolution / _TABLE_SIDE / model.patch_size))
-    side *= model.patch_size
+    side = model.nearest_side(part.side * model.native_resolution / _TABLE_SIDE)
     image, masks = _scene(part.masks)
     steps = inversion.steps if part.steps is None else part.steps
     config = inversion.changed(route=part.route, alpha=0.0, steps=steps)

@@ -21,6 +21,7 @@ from ...base.errors import InputError
 from ..compute.devices import on_cpu
 from ..compute.matmul import SharedFactor, multiply
 from .attention import AttentionInputs, AttentionLayer
+from .token_grid import TokenGrid
 
 # An open_clip VisionTransformer with a class token; open_clip carries no types.
 Tower = Any
@@ -146,7 +147,7 @@ class ImageEncoding:
 
     embedding: Tensor  # The image embedding (e,), not normalised; of several images (I, e)
     layers: tuple[LayerConstants, ...]  # The explained layers, in the model's order
-    grid: tuple[int, int]  # Tokens along y and x
+    grid: TokenGrid
     input_size: tuple[int, int]  # Pixels (H, W) of the tensor the model saw
     # Instead of ``layers`` for towers other than open_clip's class-token ViT
     general: tuple[AttentionLayer, ...] = ()
@@ -172,8 +173,8 @@ class ImageEncoding:
         return replace(self, embedding=self.embedding.clone(), layers=layers)
 
 
-def check_image(image: Tensor, patch: int, images: int = 1) -> tuple[int, int]:
-    """Return the token grid (rows, columns) of an image tensor (images, 3, H, W)."""
+def check_image(image: Tensor, patch: int, images: int = 1) -> TokenGrid:
+    """Return the tokens of an image tensor (images, 3, H, W); refuse one that is none."""
     if image.ndim != 4 or image.shape[:2] != (images, 3):
         raise InputError(f"An image tensor must be (1, 3, H, W); got {tuple(image.shape)}.")
     height, width = image.shape[2:]
@@ -184,7 +185,7 @@ def check_image(image: Tensor, patch: int, images: int = 1) -> tuple[int, int]:
         )
     if not bool(torch.isfinite(image).all()):
         raise InputError("The image tensor holds NaN or infinite values; replace them first.")
-    return height // patch, width // patch
+    return TokenGrid.of_input((height, width), patch)
 
 
 def working(tensor: Tensor) -> Tensor:
@@ -194,9 +195,7 @@ def working(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
-def embed(
-    visual: Tower, image: Tensor, grid: tuple[int, int], added: Tensor | float = 0.0
-) -> Tensor:
+def embed(visual: Tower, image: Tensor, grid: TokenGrid, added: Tensor | float = 0.0) -> Tensor:
     """Return the tokens (B, n, d) that enter the first block, with ``added`` to the patches."""
     patches = visual.conv1(image.to(visual.conv1.weight.dtype)) + added
     patches = patches.flatten(2).transpose(1, 2)
@@ -206,7 +205,7 @@ def embed(
     return embedded
 
 
-def positions_of(visual: Tower, grid: tuple[int, int]) -> Tensor:
+def positions_of(visual: Tower, grid: TokenGrid) -> Tensor:
     """Return the positional embeddings of a tower for a grid, kept until another one is asked for.
 
     They are resampled on the CPU, for which a GPU would wait.

@@ -76,28 +76,6 @@ def _unit_range(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return np.clip(values, 0, 1, out=values)
 
 
-def token_grid(
-    height: int, width: int, *, patch: int, resolution: int, keep_aspect: bool
-) -> tuple[int, int]:
-    """Return the token grid (rows, columns) of an image of this size in pixels.
-
-    It has about ``(resolution / patch) ** 2`` tokens, in the image's proportions or as a square;
-    each side has at least 2 and at most ``3 * resolution / patch``.
-    """
-    side = round(resolution / patch)
-    if side < 2:
-        raise InputError(
-            f"A resolution of {resolution} px is too small for patches of {patch} px; "
-            f"use at least {2 * patch}."
-        )
-    if not keep_aspect:
-        return side, side
-    aspect = (height / width) ** 0.5
-    rows = min(max(round(side * aspect), 2), 3 * side)
-    columns = min(max(round(side / aspect), 2), 3 * side)
-    return rows, columns
-
-
 def normalise(
     rgb: Tensor,
     size: tuple[int, int],

@@ -14,15 +14,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as functional
 from torch import Tensor
 
 from ...base.regions import Region
+from ..compute.matmul import float32_products
+from ..encode.token_grid import TokenGrid
+from ..explain.interpolation import FLAT, weights_of_pixels
 
 Matrix = npt.NDArray[np.float64]
 
-# Maps whose range is below this fraction of their maximum count as constant.
-_FLAT = 1e-12
 # Rounding error of a pixel's coverage.
 _EVEN = 1e-5
 # Pixels of masks and heatmaps at once.
@@ -46,7 +46,7 @@ class MaskTargets:
     ) -> None:
         self._regions = list(regions)
         self.input_size = input_size
-        self.grid = grid
+        self.grid = TokenGrid(*grid)
         # Torch's products, not NumPy's: the threads of a second library keep spinning after each
         # product and block torch's threads (three times slower on two cores).
         sizes, area, first = np.atleast_2d(plane_sizes), [], []
@@ -57,24 +57,26 @@ class MaskTargets:
             area.append(torch.from_numpy(np.concatenate(matrices, axis=1)))
             first.append((np.cumsum(sides) - sides)[which])
         self._first = np.broadcast_to(np.stack(first, axis=1), (len(self._regions), 2))
-        upsampling = [bilinear_matrix(grid[i], input_size[i]) for i in (0, 1)]
+        to_pixels = [weights_of_pixels(input_size[i], grid[i]) for i in (0, 1)]
+        upsampling = [weights.matrix for weights in to_pixels]
         # Apple's GPUs have no double precision.
         wide = torch.float64 if like.device.type == "cpu" else like.dtype
         self._coverage = Resampling(area, like, wide)
         pairs = zip(upsampling, area, strict=True)
         to_tokens = Resampling([torch.from_numpy(up).T @ part for up, part in pairs], like, wide)
         pulled = [part.flatten(1) for part in to_tokens.batches(self._regions, self._first)]
-        self.weights = torch.cat([like.new_empty(0, grid[0] * grid[1]), *pulled]).to(like)
+        self.weights = torch.cat([like.new_empty(0, self.grid.tokens), *pulled]).to(like)
         scales = (input_size[0] * input_size[1]) / sizes.prod(1)
         areas = np.array([region.area for region in self._regions]) * scales
-        self.low_resolution = areas < input_size[0] * input_size[1] / (grid[0] * grid[1])
+        self.low_resolution = areas < input_size[0] * input_size[1] / self.grid.tokens
         self.areas = torch.as_tensor(areas).to(like)
         ones = np.outer(upsampling[0].sum(0), upsampling[1].sum(0)).ravel()
         self._ones = torch.as_tensor(ones).to(like)
         self._pixels = float(input_size[0] * input_size[1])
-        rows = [extreme_rows(grid[i], input_size[i]) for i in (0, 1)]
-        self._rows = torch.as_tensor(upsampling[0][rows[0]]).to(like)
-        self._columns = torch.as_tensor(upsampling[1][rows[1]]).to(like)
+        self._all_rows, self._all_columns = (torch.as_tensor(up).to(like) for up in upsampling)
+        rows, columns = (weights.extremes for weights in to_pixels)
+        self._rows = torch.as_tensor(upsampling[0][rows]).to(like)
+        self._columns = torch.as_tensor(upsampling[1][columns]).to(like)
 
     def dice(self, maps: Tensor, masks: slice | Tensor) -> tuple[Tensor, Tensor]:
         """Compute the soft Dice loss (M,) of token maps (M, tokens) and its gradient.
@@ -113,13 +115,23 @@ class MaskTargets:
         """
         ious, start = [torch.empty_like(maps[:0, 0])], 0
         for cover in self._coverage.batches(self._regions, self._first):
-            heat = upsample_maps(maps[start : start + len(cover)], self.grid, self.input_size)
+            heat = self._heatmaps(maps[start : start + len(cover)])
             most = cover.amax((1, 2), keepdim=True).clamp_max(0.5)
             hot, masks = heat > threshold, cover >= most * (1 - _EVEN)
             union = (hot | masks).sum((1, 2)).clamp_min(1)
             ious.append((hot & masks).sum((1, 2)) / union)
             start += len(cover)
         return torch.cat(ious)
+
+    def _heatmaps(self, maps: Tensor) -> Tensor:
+        """Return heatmaps (M, H, W) of token maps (M, tokens) as `interpolation.heatmap` does."""
+        image = maps.reshape(len(maps), *self.grid)
+        with float32_products():  # tf32 would move their edges
+            heat = self._all_rows @ (image @ self._all_columns.T)
+        lowest, highest = heat.amin((1, 2), keepdim=True), heat.amax((1, 2), keepdim=True)
+        spread = highest - lowest
+        flat = _is_flat(spread, highest)
+        return torch.where(flat, 0.0, (heat - lowest) / spread.masked_fill(flat, 1))
 
     def load(self, other: MaskTargets) -> None:
         """Copy what tokens see of as many other masks of an input of this size."""
@@ -191,42 +203,12 @@ def _taken(matrix: Tensor, starts: Tensor, count: int) -> Tensor:
 
 def _is_flat(spread: Tensor, highest: Tensor) -> Tensor:
     """Return whether maps with these ranges and maxima are constant, up to rounding."""
-    return spread <= _FLAT * highest.abs().clamp_min(torch.finfo(spread.dtype).tiny)
+    return spread <= FLAT * highest.abs().clamp_min(torch.finfo(spread.dtype).tiny)
 
 
 def _shared(ties: Tensor) -> Tensor:
     """Split a gradient evenly between equal extremes, as torch's amax does."""
     return ties / ties.sum(1, keepdim=True)
-
-
-def bilinear_matrix(tokens: int, pixels: int) -> Matrix:
-    """Return the weights (pixels, tokens) of linear interpolation along one axis.
-
-    Row ``i`` holds the share of each token in pixel ``i``; rows sum to 1. Equals
-    ``torch.nn.functional.interpolate(mode="bilinear", align_corners=False)``.
-    """
-    position = np.clip((np.arange(pixels) + 0.5) * tokens / pixels - 0.5, 0.0, tokens - 1.0)
-    low = np.minimum(np.floor(position).astype(int), tokens - 1)
-    high = np.minimum(low + 1, tokens - 1)
-    weight = position - low
-    matrix = np.zeros((pixels, tokens))
-    np.add.at(matrix, (np.arange(pixels), low), 1.0 - weight)
-    np.add.at(matrix, (np.arange(pixels), high), weight)
-    return matrix
-
-
-def extreme_rows(tokens: int, pixels: int) -> npt.NDArray[np.intp]:
-    """Return the pixels at which a linearly interpolated signal can have its extremes.
-
-    Between neighbouring tokens the signal is linear, so only the first and last pixel between them
-    matter. A bilinear patch has its extremes at its corners, so the extremes of a map lie where
-    such a row meets such a column.
-    """
-    position = np.clip((np.arange(pixels) + 0.5) * tokens / pixels - 0.5, 0.0, tokens - 1.0)
-    cell = np.minimum(np.floor(position), max(tokens - 2, 0))
-    first = np.flatnonzero(np.diff(cell, prepend=-1.0))
-    last = np.flatnonzero(np.diff(cell, append=-1.0))
-    return np.union1d(first, last)
 
 
 def area_matrix(source: int, target: int) -> Matrix:
@@ -238,39 +220,3 @@ def area_matrix(source: int, target: int) -> Matrix:
     cells = (middle * target / source).astype(int), middle.astype(int)
     np.add.at(matrix, cells, np.diff(edges) * (target / source))
     return matrix
-
-
-def upsample_maps(
-    maps: Tensor,
-    grid: tuple[int, int],
-    input_size: tuple[int, int],
-    out_size: tuple[int, int] | None = None,
-) -> Tensor:
-    """Return the heatmaps (M, H, W) in 0..1 of token maps (M, tokens).
-
-    As in the published implementation, maps are upsampled bilinearly to the model's input,
-    stretched to 0..1 there, and then interpolated to ``out_size``. A constant map becomes 0.
-    """
-    image = maps.reshape(len(maps), 1, *grid)
-    heat = functional.interpolate(image, size=input_size, mode="bilinear", align_corners=False)
-    lowest, highest = heat.amin((2, 3), keepdim=True), heat.amax((2, 3), keepdim=True)
-    spread = highest - lowest
-    flat = _is_flat(spread, highest)
-    heat = torch.where(flat, torch.zeros_like(heat), (heat - lowest) / spread.masked_fill(flat, 1))
-    if out_size is not None and tuple(out_size) != tuple(input_size):
-        heat = functional.interpolate(heat, size=out_size, mode="bilinear", align_corners=False)
-    return heat[:, 0]
-
-
-def upsample_heatmap(
-    grid_maps: npt.ArrayLike, input_size: tuple[int, int], out_size: tuple[int, int] | None = None
-) -> npt.NDArray[np.float32]:
-    """Return heatmaps (..., H, W), float32 in 0..1, of token maps (..., grid_h, grid_w).
-
-    See `upsample_maps`.
-    """
-    maps = np.array(grid_maps, dtype=np.float32)
-    *first, rows, columns = maps.shape
-    tokens = torch.from_numpy(maps).reshape(-1, rows * columns)
-    heat = upsample_maps(tokens, (rows, columns), input_size, out_size)
-    return np.asarray(heat.reshape(*first, *heat.shape[1:]).numpy(), dtype=np.float32)

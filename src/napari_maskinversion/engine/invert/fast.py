@@ -27,6 +27,7 @@ from torch import Tensor
 
 from ...base.progress import tell
 from ..encode.image_encoding import ImageEncoding, LayerConstants
+from ..encode.token_grid import TokenGrid
 from ..explain.legrad import LeGrad, MapLayer
 from ..explain.routes import DirectRoute, Workspace, slices
 from .loop import Descent
@@ -108,19 +109,17 @@ def fast_maps(
     )
 
 
-def sample_queries(
-    grid: tuple[int, int], stride: int, device: torch.device
-) -> tuple[Tensor, float]:
+def sample_queries(grid: TokenGrid, stride: int, device: torch.device) -> tuple[Tensor, float]:
     """Return the indices (q,) of sampled query tokens, and the weight of a patch among them.
 
     [CLS] and a centred regular subgrid. [CLS] keeps its weight of 1 / n; the sampled patches share
     the rest evenly.
     """
-    ys = torch.arange((grid[0] - 1) % stride // 2, grid[0], stride)
-    xs = torch.arange((grid[1] - 1) % stride // 2, grid[1], stride)
-    patches = (1 + ys[:, None] * grid[1] + xs).flatten()
+    ys = torch.arange((grid.height - 1) % stride // 2, grid.height, stride)
+    xs = torch.arange((grid.width - 1) % stride // 2, grid.width, stride)
+    patches = (1 + ys[:, None] * grid.width + xs).flatten()
     rows = torch.cat([torch.zeros(1, dtype=patches.dtype), patches])
-    tokens = grid[0] * grid[1] + 1
+    tokens = grid.tokens + 1
     return rows.to(device), (tokens - 1) / tokens / patches.shape[0]
 
 

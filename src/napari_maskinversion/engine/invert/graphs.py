@@ -7,7 +7,6 @@ image meets the numbers of another.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -18,7 +17,7 @@ from ...base.progress import ENCODING, STEP, tell, tick
 from ..compute import cuda_graphs
 from ..compute.cuda_graphs import Recording
 from ..compute.trial import fitting
-from ..encode.image_encoding import ImageEncoding, check_image, memory_of, positions_of
+from ..encode.image_encoding import ImageEncoding, memory_of, positions_of
 from ..explain.legrad import LeGrad
 from ..models.checkpoints import versions
 from ..models.towers.base import ImageTower
@@ -47,8 +46,8 @@ def encode(
 
     ``memory_bytes`` is the memory for inversions, of which copies take a part.
     """
-    grid = check_image(image, tower.patch_size, images)
-    numbers, visual = images * (math.prod(grid) + 1) * tower.weight.shape[0], tower.visual
+    tokens = tower.check_image(image, images).tokens + 1
+    numbers, visual = images * tokens * tower.weight.shape[0], tower.visual
     # Other towers need autograd.
     able = (
         cuda_graphs.available(visual, image.device) and tower.several and numbers <= _MOST_ENCODED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from ..compute.cuda_graphs import forget
 from ..compute.devices import total_memory
 from ..compute.matmul import STORED, check_precision
 from ..encode.attention import rollout
+from ..encode.token_grid import TokenGrid
 from ..explain.routes import slices
 from ..models.towers import tower_of
 from ..models.towers.base import ImageTower
@@ -47,7 +47,7 @@ class _Image:
 
     plane: tuple[int, int] | None
     input_size: tuple[int, int]
-    grid: tuple[int, int]
+    grid: TokenGrid
     tensor: Tensor
     layers: int
     dtype: torch.dtype | None
@@ -62,8 +62,10 @@ class RegionEmbedder(ABC):
         self._image: Any = None  # has input_size and grid
 
     def __repr__(self) -> str:
-        image = self._image
-        seen = "no image" if image is None else f"image of {image.grid[0]} x {image.grid[1]} tokens"
+        seen = "no image"
+        if self._image is not None:
+            rows, columns = self._image.grid
+            seen = f"image of {rows} x {columns} tokens"
         return f"<{type(self).__name__}: {self.model.name} on {self.model.device}, {seen}>"
 
     @property
@@ -78,9 +80,9 @@ class RegionEmbedder(ABC):
         return size
 
     @property
-    def grid(self) -> tuple[int, int]:
+    def grid(self) -> TokenGrid:
         """Tokens of the current image along y and x."""
-        grid: tuple[int, int] = self._current().grid
+        grid: TokenGrid = self._current().grid
         return grid
 
     def set_image(
@@ -393,7 +395,7 @@ class MaskInverter(RegionEmbedder):
             One value per token.
         """
         image: _Image = self._current()
-        patches = math.prod(image.grid)
+        patches = image.grid.tokens
         relevance = rollout(self._tower.attentions(image.tensor.to(self.model.device)), patches)
         return to_numpy(relevance).reshape(image.grid)
 
@@ -464,7 +466,7 @@ def _explanation(
     encoding = maps.encoding
     explained = maps.other_map(config) or maps.exact(config, len(unit))
     embeddings = torch.from_numpy(unit).to(encoding.embedding)
-    grid_maps = embeddings.new_empty(len(embeddings), math.prod(encoding.grid))
+    grid_maps = embeddings.new_empty(len(embeddings), encoding.grid.tokens)
     with torch.no_grad():
         for group in slices(len(embeddings), explained.group_size):
             grid_maps[group] = explained.forward(embeddings[group])

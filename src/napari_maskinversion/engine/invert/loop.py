@@ -14,10 +14,11 @@ from torch import Tensor
 
 from ...base.errors import NOT_FINITE, ModelError
 from ...base.progress import STEP, Tick, tell
+from ..explain import interpolation
 from ..explain.protocol import ExplainabilityMap
 from ..explain.routes import slices
 from ..settings import InversionConfig
-from .dice import MaskTargets, upsample_heatmap
+from .dice import MaskTargets
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -116,12 +117,12 @@ class InversionResult:
 
     def heatmap(self, index: int) -> FloatArray:
         """Heatmap (H, W) of one mask at the masks' size, float32 in 0..1."""
-        return upsample_heatmap(self.grid_maps[index], self.input_size, self.mask_size)
+        return interpolation.heatmap(self.grid_maps[index], self.input_size, self.mask_size)
 
     @property
     def heatmaps(self) -> FloatArray:
         """Heatmaps (N, H, W) of the returned embeddings, float32 in 0..1; not cached."""
-        return upsample_heatmap(self.grid_maps, self.input_size, self.mask_size)
+        return interpolation.heatmap(self.grid_maps, self.input_size, self.mask_size)
 
     @property
     def last_step_heatmaps(self) -> FloatArray | None:
@@ -130,7 +131,9 @@ class InversionResult:
         None unless ``keep_last_step_heatmaps`` was set.
         """
         last = self.last_step_grid_maps
-        return None if last is None else upsample_heatmap(last, self.input_size, self.mask_size)
+        if last is None:
+            return None
+        return interpolation.heatmap(last, self.input_size, self.mask_size)
 
 
 class Descent:

@@ -41,7 +41,7 @@ def masks_at_once(model: Backbone, config: InversionConfig, side: int, memory_by
     together = tower.several and config.explainer == "legrad" and config.route != "decomposed"
     if not together or (config.fast and model.device.type == "cpu"):
         return 1
-    tokens, width = (side // model.patch_size) ** 2 + 1, tower.weight.shape[0]
+    tokens, width = model.token_grid((side, side)).tokens + 1, tower.weight.shape[0]
     numbers = config.layers * tokens * (tower.num_heads * tokens + _WIDTHS * width)
     fit = int(memory_bytes * (1 - DECOMPOSED_SHARE)) // (4 * numbers)
     alone = model.device.type == "cpu" and tokens * width > _CPU_NUMBERS

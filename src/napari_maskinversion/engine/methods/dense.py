@@ -20,6 +20,7 @@ from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
 from ..encode.attention import AttentionInputs, attention
 from ..encode.image_encoding import embed
+from ..encode.token_grid import TokenGrid
 from ..invert.dice import Resampling, area_matrix
 from ..models.backbone import Backbone
 from ..models.towers import tower_of
@@ -27,8 +28,6 @@ from ..models.towers.openclip_vit import ClassTokenTower
 from ..models.towers.timm_vit import TokenTower
 from .edits import Crop
 from .region_method import RegionMethod, check_choices
-
-Grid = tuple[int, int]
 
 
 def class_token_tower(model: Backbone, title: str) -> Any:
@@ -43,10 +42,12 @@ def class_token_tower(model: Backbone, title: str) -> Any:
 
 
 @torch.no_grad()
-def embed_patches(visual: Any, images: Tensor, added: Tensor | float = 0.0) -> tuple[Tensor, Grid]:
+def embed_patches(
+    visual: Any, images: Tensor, added: Tensor | float = 0.0
+) -> tuple[Tensor, TokenGrid]:
     """Return tokens (B, n, d) before the first block and their grid."""
-    side = visual.conv1.kernel_size[0]
-    grid = (images.shape[2] // side, images.shape[3] // side)
+    patch = int(visual.conv1.kernel_size[0])
+    grid = TokenGrid.of_input((images.shape[2], images.shape[3]), patch)
     return embed(visual, images, grid, added), grid
 
 
@@ -107,7 +108,7 @@ class DenseMethod(RegionMethod):
         return mean.cpu()
 
     @abstractmethod
-    def embed_tokens(self, x: Tensor, grid: Grid) -> Tensor:
+    def embed_tokens(self, x: Tensor, grid: TokenGrid) -> Tensor:
         """Return the embeddings (1, n, e) of tokens (1, n, d) before the first block."""
 
 
@@ -116,7 +117,7 @@ class LastBlockMethod(DenseMethod):
 
     residual = True  # adds the attention to the tokens and runs the block's MLP
 
-    def embed_tokens(self, x: Tensor, grid: Grid) -> Tensor:
+    def embed_tokens(self, x: Tensor, grid: TokenGrid) -> Tensor:
         """Run the last block with the other attention."""
         x = run_blocks(self.visual, x, stop=-1)
         return self.embed_last(x, partial(self.attend, grid=grid))
@@ -133,7 +134,7 @@ class LastBlockMethod(DenseMethod):
         return F.normalize(project(self.visual, out), dim=-1)
 
     @abstractmethod
-    def attend(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
+    def attend(self, inputs: AttentionInputs, grid: TokenGrid) -> Tensor:
         """Return the attention's output of each head, (h, n, d / h)."""
 
 
@@ -162,7 +163,7 @@ class MaskClip(LastBlockMethod):
         tokens, grid = self._timm.value_tokens(self.preprocess(image, scale, keep_aspect))
         return F.normalize(tokens, dim=-1), grid
 
-    def attend(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
+    def attend(self, inputs: AttentionInputs, grid: TokenGrid) -> Tensor:
         """Return the values."""
         return inputs.values()
 
@@ -172,7 +173,7 @@ class Sclip(LastBlockMethod):
 
     title = "SCLIP"
 
-    def attend(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
+    def attend(self, inputs: AttentionInputs, grid: TokenGrid) -> Tensor:
         """Attend to tokens with like queries, and with like keys."""
         queries, keys = inputs.queries(), inputs.keys()
         return (attention(queries, queries) + attention(keys, keys)) @ inputs.values()
@@ -187,7 +188,7 @@ class ClipSurgery(DenseMethod):
     title = "CLIPSurgery"
 
     @forward_only()
-    def embed_tokens(self, x: Tensor, grid: Grid) -> Tensor:
+    def embed_tokens(self, x: Tensor, grid: TokenGrid) -> Tensor:
         """Follow both paths."""
         blocks = self.visual.transformer.resblocks
         last = min(BLOCKS, len(blocks))

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ..compute.onednn_layers import forward_only
 from ..encode.attention import AttentionInputs, attention
-from .dense import Grid, LastBlockMethod, run_blocks
+from ..encode.token_grid import TokenGrid
+from .dense import LastBlockMethod, run_blocks
 
 SPREAD: Final = 5.0  # tokens, of NACLIP's neighbourhood
 MIDDLE: Final = (0.5, 0.75)  # of the blocks, where ResCLIP looks at attention: four of twelve
@@ -21,7 +22,7 @@ class ClearClip(LastBlockMethod):
 
     title, residual = "ClearCLIP", False
 
-    def attend(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
+    def attend(self, inputs: AttentionInputs, grid: TokenGrid) -> Tensor:
         """Attend by queries."""
         queries = inputs.queries()
         return attention(queries, queries) @ inputs.values()
@@ -32,11 +33,11 @@ class NaClip(LastBlockMethod):
 
     title, residual = "NACLIP", False
 
-    def attend(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
+    def attend(self, inputs: AttentionInputs, grid: TokenGrid) -> Tensor:
         """Attend by keys and distance."""
         return self.weights(inputs, grid) @ inputs.values()
 
-    def weights(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
+    def weights(self, inputs: AttentionInputs, grid: TokenGrid) -> Tensor:
         """Return the attention (h, n, n)."""
         keys = inputs.keys()
         scores = keys @ keys.transpose(1, 2) / keys.shape[2] ** 0.5
@@ -57,7 +58,7 @@ class ResClip(NaClip):
     title = "ResCLIP"
 
     @forward_only()
-    def embed_tokens(self, x: Tensor, grid: Grid) -> Tensor:
+    def embed_tokens(self, x: Tensor, grid: TokenGrid) -> Tensor:
         """Add the attention of the middle blocks, averaged over blocks and heads."""
         blocks = self.visual.transformer.resblocks
         stop = min(round(MIDDLE[1] * len(blocks)), len(blocks) - 1)

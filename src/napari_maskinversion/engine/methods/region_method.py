@@ -16,6 +16,7 @@ from ...base.errors import ConfigError
 from ...base.progress import ENCODING, STEP, Tick, telling, tick
 from ...base.regions import Regions
 from ..compute.compute_lock import computing
+from ..encode.token_grid import TokenGrid
 from ..invert.inverter import Masks, RegionEmbedder, regions_of
 from ..invert.loop import InversionResult
 from ..models.backbone import Backbone
@@ -30,7 +31,7 @@ class _Image:
 
     plane: tuple[int, int]
     input_size: tuple[int, int]
-    grid: tuple[int, int]
+    grid: TokenGrid
     encoded: Any
 
 
@@ -66,8 +67,7 @@ class RegionMethod(RegionEmbedder):
             encoded = self.encode(array, scale, keep_aspect)
         height, width = array.shape[:2]
         size = self.model.input_size(height, width, self.input_side(scale), keep_aspect)
-        grid = (size[0] // self.model.patch_size, size[1] // self.model.patch_size)
-        self._image = _Image((height, width), size, grid, encoded)
+        self._image = _Image((height, width), size, self.model.token_grid(size), encoded)
         tick(ENCODING, 1, 1)
 
     @computing()
@@ -88,7 +88,7 @@ class RegionMethod(RegionEmbedder):
             with telling(lambda _: Tick(STEP, AT_ONCE * len(rows), count)):
                 rows.append(self.embed_regions(image.encoded, chunk).numpy())
             tick(STEP, min(start + AT_ONCE, count), count)
-        token = math.prod(regions.shape) / math.prod(image.grid)
+        token = math.prod(regions.shape) / image.grid.tokens
         small = [region.area < token and not self.cut_out for region in regions]
         return InversionResult(
             raw_embeddings=np.concatenate(rows).astype(np.float32),
@@ -112,8 +112,7 @@ class RegionMethod(RegionEmbedder):
         """Resolution of the model's input, in whole patches, at least two."""
         if scale == 1.0:
             return self.resolution
-        patch = self.model.patch_size
-        return max(2, round(self.resolution * scale / patch)) * patch
+        return self.model.nearest_side(self.resolution * scale)
 
     def preprocess(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Tensor:
         """Return the whole image as the model's input, (1, 3, h, w)."""

@@ -52,9 +52,9 @@ class TextRegion(RegionMethod):
             values = AttentionInputs.of(block, block.ln_1(x)[0]).values()[:, 1:]
             seen = values.transpose(0, 1).flatten(1)
         else:
-            vit, patch = self._visual.trunk, self._tower.patch_size
-            grid = (images.shape[2] // patch, images.shape[3] // patch)
-            seen = vit.norm(self._tower.run_blocks(images))[0, -grid[0] * grid[1] :]
+            vit = self._visual.trunk
+            grid = self._tower.token_grid((images.shape[2], images.shape[3]))
+            seen = vit.norm(self._tower.run_blocks(images))[0, -grid.tokens :]
             pool = vit.attn_pool
             values = pool.kv(seen)[:, seen.shape[1] :]
             values = values.unflatten(1, (pool.num_heads, -1)).transpose(0, 1)

@@ -18,7 +18,8 @@ from ..compute.compute_lock import computing
 from ..compute.devices import total_memory
 from ..compute.matmul import check_precision
 from ..compute.onednn_layers import forward_only
-from ..encode.preprocessing import normalise, to_rgb_tensor, token_grid
+from ..encode.preprocessing import normalise, to_rgb_tensor
+from ..encode.token_grid import TokenGrid, tokens_along
 from ..settings import InversionConfig
 from . import openclip
 from .checkpoints import fingerprint, versions
@@ -137,16 +138,26 @@ class Backbone:
         """Return the pixels (h, w) of the model's input for an image, as `preprocess` makes it."""
         side = self.working_resolution if resolution is None else resolution
         patch = self.patch_size
-        grid = token_grid(height, width, patch=patch, resolution=side, keep_aspect=keep_aspect)
-        self._check_memory(side, 3 * grid[0] * grid[1] * patch**2)
-        return grid[0] * patch, grid[1] * patch
+        grid = TokenGrid.for_image(
+            height, width, patch=patch, resolution=side, keep_aspect=keep_aspect
+        )
+        self._check_memory(side, 3 * grid.tokens * patch**2)
+        return grid.input_size(patch)
+
+    def token_grid(self, size: tuple[int, int]) -> TokenGrid:
+        """Return the tokens of an input of ``size`` (h, w) pixels."""
+        return self._tower.token_grid(size)
+
+    def nearest_side(self, pixels: float) -> int:
+        """Return the side nearest to ``pixels`` that has whole tokens, at least two."""
+        return max(2, tokens_along(pixels, self.patch_size)) * self.patch_size
 
     def check_attention(self, resolution: int) -> None:
         """Refuse a resolution at which the attention of one head is larger than the memory.
 
         It need not be in memory at once; but nobody has waited for that many tokens yet.
         """
-        self._check_memory(resolution, (resolution // self.patch_size) ** 4)
+        self._check_memory(resolution, self.token_grid((resolution, resolution)).tokens ** 2)
 
     def _check_memory(self, resolution: int, numbers: int) -> None:
         if 4 * numbers < _SMALL:

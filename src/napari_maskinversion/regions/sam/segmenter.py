@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from ...base.errors import ConfigError
+from ...base.lru_cache import LruCache
 from ...base.progress import ENCODING, READING, Tick, tell, telling, tick
 from ...base.regions import Region
 from ...engine.compute.compute_lock import computing
@@ -99,7 +99,7 @@ class Segmenter(ABC):
         self.name = name
         self.side = side  # Pixels along the longer side of the model's input
         self.device = device
-        self._embeddings: OrderedDict[str, Any] = OrderedDict()
+        self._embeddings = LruCache[str, Any](_CACHED)
 
     def __repr__(self) -> str:
         return f"<Segmenter {self.name} on {self.device}>"
@@ -176,18 +176,16 @@ class Segmenter(ABC):
         """
         tick(READING, 0, 1)
         view = resize_for_sam(source, self.side, square=self.square)
-        if view.key in self._embeddings:
-            self._embeddings.move_to_end(view.key)
-            return view, self._embeddings[view.key]
+        features = self._embeddings.get(view.key)
+        if features is not None:
+            return view, features
         pixels = torch.from_numpy(view.pixels.copy()).to(self.device)
 
         def on_block(number: int, count: int) -> None:
             tell(Tick(ENCODING, number + 1, count, share=share * number / count))
 
         features = self.encode(pixels.permute(2, 0, 1)[None].float(), on_block)
-        self._embeddings[view.key] = features
-        while len(self._embeddings) > _CACHED:
-            self._embeddings.popitem(last=False)
+        self._embeddings.put(view.key, features)
         return view, features
 
     def _decode(

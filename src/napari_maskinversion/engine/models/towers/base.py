@@ -19,6 +19,7 @@ from ...encode.image_encoding import (
     check_image,
     working,
 )
+from ...encode.token_grid import TokenGrid
 
 Block = Callable[[Tensor], Tensor]
 
@@ -75,6 +76,14 @@ class ImageTower(ABC):
         """Family and sizes: the name of a model that has no other."""
         return f"{self.family}, {self.num_layers} layers, {self.patch_size}-pixel patches"
 
+    def token_grid(self, size: tuple[int, int]) -> TokenGrid:
+        """Return the tokens of an input of ``size`` (h, w) pixels."""
+        return TokenGrid.of_input(size, self.patch_size)
+
+    def check_image(self, image: Tensor, images: int = 1) -> TokenGrid:
+        """Return the tokens of an image tensor (images, 3, H, W); refuse one that is none."""
+        return check_image(image, self.patch_size, images)
+
     def encode(
         self, image: Tensor, layers: int, dtype: torch.dtype | None = None, images: int = 1
     ) -> ImageEncoding:
@@ -84,7 +93,7 @@ class ImageTower(ABC):
         are multiples of the patch size; ``layers`` of the last layers will be explained. ``dtype``
         is the half precision of products in the blocks before them, where a tower allows it.
         """
-        check_image(image, self.patch_size, images)
+        self.check_image(image, images)
         return self.encode_checked(image, layers, dtype)
 
     def encode_checked(
@@ -92,7 +101,7 @@ class ImageTower(ABC):
     ) -> ImageEncoding:
         """Encode images that are what they must be; ``quiet`` without ticks."""
         size = (int(image.shape[2]), int(image.shape[3]))
-        grid = size[0] // self.patch_size, size[1] // self.patch_size
+        grid = self.token_grid(size)
         with torch.no_grad():
             tokens = self._embed(image, grid)
         kind = tokens.device.type
@@ -104,7 +113,7 @@ class ImageTower(ABC):
                 with forward_only(tokens.device), half:
                     tokens = block(tokens)
             else:
-                tokens, layer = self._explain(block, tokens, grid[0] * grid[1])
+                tokens, layer = self._explain(block, tokens, grid.tokens)
                 explained.append(layer)
             if not quiet:
                 tick(ENCODING, index + 1, self.num_layers)
@@ -122,7 +131,7 @@ class ImageTower(ABC):
 
     def run_blocks(self, images: Tensor) -> Tensor:
         """Return the tokens (B, n, d) of images (B, 3, H, W) after the last block."""
-        grid = images.shape[2] // self.patch_size, images.shape[3] // self.patch_size
+        grid = self.token_grid((images.shape[2], images.shape[3]))
         with forward_only(images.device):
             tokens = self._embed(images, grid)
             for block in self._blocks(grid):
@@ -131,7 +140,7 @@ class ImageTower(ABC):
 
     def attentions(self, image: Tensor) -> Iterator[Tensor]:
         """Yield the attention (h, n, n), float32, of each block, the first one first."""
-        grid = check_image(image, self.patch_size)
+        grid = self.check_image(image)
         with torch.no_grad():
             tokens = self._embed(image, grid)
         for block in self._blocks(grid):
@@ -139,11 +148,11 @@ class ImageTower(ABC):
             yield attention
 
     @abstractmethod
-    def _blocks(self, grid: tuple[int, int]) -> Sequence[Block]:
+    def _blocks(self, grid: TokenGrid) -> Sequence[Block]:
         """Return the transformer blocks, each a function of its tokens (1, n, d) alone."""
 
     @abstractmethod
-    def _embed(self, image: Tensor, grid: tuple[int, int]) -> Tensor:
+    def _embed(self, image: Tensor, grid: TokenGrid) -> Tensor:
         """Return the tokens (1, n, d) that enter the first block."""
 
     @abstractmethod

@@ -12,6 +12,7 @@ from torch import Tensor
 from ...compute.onednn_layers import forward_only
 from ...encode.attention import AttentionInputs, AttentionLayer, attention
 from ...encode.image_encoding import LayerConstants, embed, explain_block
+from ...encode.token_grid import TokenGrid
 from ...explain.registry import maps_for
 from .base import Block, ImageTower
 from .timm_vit import explain_pooling
@@ -91,10 +92,10 @@ class OpenClipVit(ImageTower):
             f"{self.patch_size}-pixel patches"
         )
 
-    def _blocks(self, grid: tuple[int, int]) -> Sequence[Block]:
+    def _blocks(self, grid: TokenGrid) -> Sequence[Block]:
         return list(self.visual.transformer.resblocks)
 
-    def _embed(self, image: Tensor, grid: tuple[int, int]) -> Tensor:
+    def _embed(self, image: Tensor, grid: TokenGrid) -> Tensor:
         return embed(self.visual, image, grid)
 
     def _attend(self, block: Any, tokens: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,6 +23,7 @@ from ....base.errors import ModelError
 from ...compute.onednn_layers import forward_only
 from ...encode.attention import AttentionLayer, AutogradRoute, attention
 from ...encode.image_encoding import resample_positions
+from ...encode.token_grid import TokenGrid
 from ...explain.registry import maps_for
 from ...explain.routes import DecomposedRoute
 from .base import Block, ImageTower
@@ -39,9 +40,9 @@ class TimmTower(ImageTower):
         super().__init__(visual)
         self._vit = visual.trunk
         patches = self._vit.patch_embed
-        self._native = (int(patches.grid_size[0]), int(patches.grid_size[1]))
+        self._native = TokenGrid(int(patches.grid_size[0]), int(patches.grid_size[1]))
         self.native_resolution = int(patches.img_size[0])
-        self.patch_size = self.native_resolution // self._native[0]
+        self.patch_size = self.native_resolution // self._native.height
         self.num_layers = len(self._vit.blocks)
         self.num_heads = int(self._vit.blocks[0].attn.num_heads)
         self._prefix = int(self._vit.num_prefix_tokens)
@@ -98,7 +99,7 @@ class TimmTower(ImageTower):
         weight: Tensor = next(self._vit.blocks[0].parameters())
         return weight
 
-    def _blocks(self, grid: tuple[int, int]) -> Sequence[Block]:
+    def _blocks(self, grid: TokenGrid) -> Sequence[Block]:
         arguments = self._block_arguments(grid)
         return [partial(block, **arguments) for block in self._vit.blocks]
 
@@ -111,7 +112,7 @@ class TimmTower(ImageTower):
         embedding: Tensor = self.visual.head(vit.forward_head(vit.norm(tokens)))
         return embedding
 
-    def _embed(self, image: Tensor, grid: tuple[int, int]) -> Tensor:
+    def _embed(self, image: Tensor, grid: TokenGrid) -> Tensor:
         vit, patches = self._vit, self._vit.patch_embed
         x = image.to(self.weight.dtype)
         if hasattr(patches, "backbone"):
@@ -134,11 +135,11 @@ class TimmTower(ImageTower):
         tokens: Tensor = vit.norm_pre(x)
         return tokens
 
-    def _block_arguments(self, grid: tuple[int, int]) -> dict[str, Any]:
+    def _block_arguments(self, grid: TokenGrid) -> dict[str, Any]:
         rope = getattr(self._vit, "rope", None)
         if rope is None:
             return {}
-        if tuple(grid) != self._native and getattr(rope, "feat_shape", None) is not None:
+        if grid != self._native and getattr(rope, "feat_shape", None) is not None:
             # The module holds the positions of one size only.
             rope = copy.deepcopy(rope)
             rope.update_feat_shape(list(grid))
@@ -186,12 +187,12 @@ class TokenTower(TimmTower):
         return call.result.to(dtype), layer
 
     @forward_only()
-    def value_tokens(self, image: Tensor) -> tuple[Tensor, tuple[int, int]]:
+    def value_tokens(self, image: Tensor) -> tuple[Tensor, TokenGrid]:
         """Return patch embeddings (h w, e), float32, and their grid, without the last attention.
 
         Each token has its own values instead; residual and MLP stay, as TIPSv2's authors read it.
         """
-        grid = image.shape[2] // self.patch_size, image.shape[3] // self.patch_size
+        grid = self.token_grid((image.shape[2], image.shape[3]))
         tokens = self._embed(image, grid)
         *blocks, last = self._blocks(grid)
         for block in blocks:
