@@ -10,7 +10,7 @@ import skimage.io
 
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.cli import captions, find, running
+from napari_maskinversion.cli import find, running
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.captions import source
 from napari_maskinversion.language.captions.bank import CaptionBank, open_bank

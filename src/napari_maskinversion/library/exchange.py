@@ -36,9 +36,9 @@ _VERSION: Final = b"1"
 _AT_ONCE: Final = 10_000  # regions; a row group
 _OF_IMAGE: Final = ("path", "series", "name", "content")
 _KINDS: Final = {
-    **dict.fromkeys(("series", "region", "y0", "x0", "y1", "x1"), "int64"),
-    **dict.fromkeys(("area", "confidence"), "float64"),
-    "picture": "binary",
+    **dict.fromkeys(("series", "region", "y0", "x0", "y1", "x1", "flagged", "coverage"), "int64"),
+    **dict.fromkeys(("area", "confidence", "similarity", "margin"), "float64"),
+    **dict.fromkeys(("mask", "picture"), "binary"),
 }
 
 
@@ -107,8 +107,9 @@ def _part(rows: list[dict[str, Any]]) -> Part:
     first = rows[0]
     place = ImagePlace(first["path"], first["series"])
     image = ImageIdentity(first["name"], content=first["content"])
-    facts: list[dict[str, Any]] = [
-        {"measures": "", **{name: row[name] for name in FACTS if name in row}} for row in rows
-    ]
+    facts: list[dict[str, Any]] = []
+    for row in rows:
+        stated = {name: row[name] for name in FACTS if row.get(name) is not None}
+        facts.append({"confidence": None, **stated})
     space = Space(about=first["space"], width=vectors.shape[1])
     return Part(space, place, image, facts, vectors, lambda row: rows[row]["picture"])
