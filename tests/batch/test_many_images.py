@@ -16,10 +16,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.batch.decided import (
     accept_steps,
-    archive_file,
     decide_steps,
-    identities_of,
-    image_of,
     summarize,
     take_back_steps,
 )
@@ -35,10 +32,12 @@ from napari_maskinversion.batch.opened import (
     write_place,
 )
 from napari_maskinversion.batch.project import read_project
+from napari_maskinversion.batch.project_index import archive_file
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Decision
+from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
 from napari_maskinversion.review.together import Decided, Verdict
 from tests.scenes import label_image, picture
@@ -424,7 +423,7 @@ def test_decisions_about_other_pixels_do_not_count(computed):
     name = next(iter(accepted.steps))
     bundle = open_archive(archive_file(computed, name))
     other = replace(bundle, image=replace(bundle.image, content="0" * 32))
-    from napari_maskinversion.batch.decided import decisions_of
+    from napari_maskinversion.review.reporting import decisions_of
 
     assert len(decisions_of(bundle, computed.path(name))) == len(accepted.steps[name])
     assert len(decisions_of(other, computed.path(name))) == 0

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pkgutil
+import shutil
 import socket
 import sys
 from pathlib import Path
@@ -13,9 +14,12 @@ from urllib.request import urlopen
 import napari_maskinversion
 from napari_maskinversion.base import preferences
 from napari_maskinversion.base.download import Download, RemoteFile, download
+from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.batch.project_index import FOLDER, ProjectIndex
 from napari_maskinversion.cli import app
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.review.review import Review
+from tests.batch.test_project_index import COUNT, compute, decide
 from tests.library.made import bundle
 from tests.review.decided import image, info, key, regions
 
@@ -65,6 +69,18 @@ def library(folder, told, *steps):
                 else:
                     work.compact()
                 teller.write(f"{step} {number % 20}\n".encode())
+
+
+def project_index(folder):
+    """Decide about images of a project, and refresh its index, without end."""
+    project = OpenProject.read(folder)
+    for number in itertools.count():
+        decide(project, number % COUNT, number % 5 + 1, label=f"word {number}")
+        if number % 3 == 2:
+            compute(project, f"image-{number % COUNT}.png", bundle(seed=number % COUNT))
+        if number % 7 == 6:
+            shutil.rmtree(project.out / FOLDER)
+        ProjectIndex.fresh(project)
 
 
 def prefer(*names):

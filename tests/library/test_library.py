@@ -5,6 +5,8 @@ import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -499,6 +501,56 @@ def test_a_run_that_was_stopped_keeps_what_it_did_not_reach(library, tmp_path):
     assert rows["region"].tolist() == [1, 2, 3, 4]
     assert library.forget(tmp_path / "image-1.png") == 4
     assert library.info()["images"] == 1
+
+
+def test_what_later_versions_keep_is_unknown_in_an_earlier_library_until_it_is_added_again(
+    tmp_path,
+):
+    """`version-1-measures.zip` was made before a library kept masks."""
+    with ZipFile(Path(__file__).with_name("version-1-measures.zip")) as kept:
+        kept.extractall(tmp_path)
+    library = Library.open(tmp_path / "library")
+    before = (library.folder / "rows.db").read_bytes()
+    rows = library.rows()
+    assert rows["label"].tolist() == ["dust", "", "red cell"]
+    assert rows["margin"].isna().all()
+    assert rows["flagged"].isna().all()
+    assert library.masks([1, 2, 3]) == {}
+    assert library.search(like=[vectors(3)[1]], top=1)["id"].tolist() == [2]
+    assert library.export(tmp_path / "cells.parquet") == 3
+    assert (library.folder / "rows.db").read_bytes() == before  # reading changes nothing
+    copy = Library.new(tmp_path / "copy")
+    assert copy.add(tmp_path / "cells.parquet") == 3
+    # The first write adds the columns: what it writes is known, the rest still is not.
+    library.add(bundle(2, seed=5), image=write_image(tmp_path, 5))
+    assert library.rows()["flagged"].isna().tolist() == [True] * 3 + [False] * 2
+    made = bundle(3)
+    library.add(made, image=write_image(tmp_path, 0))
+    rows = library.rows(image="image-0.png")
+    assert rows["id"].tolist() == [1, 2, 3]
+    assert rows["margin"].tolist() == [one.margin for one in made.results.regions]
+    masks = library.masks([1, 2, 3])
+    for number, region in zip((1, 2, 3), made.region_masks(), strict=True):
+        np.testing.assert_array_equal(masks[number].unpack().mask, region.unpack().mask)
+
+
+def test_a_library_in_memory_is_as_one_in_a_folder(tmp_path):
+    copy, folder = Library.in_memory(), Library.new(tmp_path / "folder")
+    for seed in (0, 1):
+        made, image = bundle(5, seed=seed), write_image(tmp_path, seed)
+        for one in (copy, folder):
+            one.add(made, image=image)
+    assert copy.rows().equals(folder.rows())
+    assert copy.search(like=[1], top=3).equals(folder.search(like=[1], top=3))
+    for one in (copy, folder):
+        assert one.remove(ids=[2, 3]) == 2
+        assert one.compact() == 2
+    np.testing.assert_array_equal(copy.vectors([1, 9]), folder.vectors([1, 9]))
+    assert copy.rows().equals(folder.rows())
+    assert list(copy.verify()) == []
+    with pytest.raises(errors.InputError, match="in memory"):
+        copy.image_of(77)
+    assert not Path("in memory").exists()
 
 
 def test_a_large_library_is_added_to_as_fast_as_a_small_one(library, monkeypatch):

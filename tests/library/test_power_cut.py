@@ -1,12 +1,16 @@
 """A power cut, imitated: bytes that were never synced are gone, wherever it happens."""
 
 import os
+import shutil
 import sqlite3
+from contextlib import suppress
 
 import pytest
 
+from napari_maskinversion.batch.project_index import FOLDER, ProjectIndex
 from napari_maskinversion.library import store
 from napari_maskinversion.library.library import Library
+from tests.batch.test_project_index import compute, contents, decide, make_project, truth_of
 
 from .made import bundle
 
@@ -85,3 +89,27 @@ def test_what_was_committed_is_there_and_whole(tmp_path, disk, work, step):
     assert again.info()["holes"] == 0
     names = [file.name for file in library.folder.glob("vectors-*")]
     assert len(names) == 1
+
+
+@pytest.mark.parametrize("step", range(8))
+@pytest.mark.parametrize("work", ["build", "decide", "read again"])
+def test_the_index_of_a_project_is_mended(tmp_path, disk, work, step):
+    steps, cut = disk
+    project = make_project(tmp_path / "project")
+    if work != "build":
+        ProjectIndex.fresh(project)
+    if work == "read again":
+        compute(project, "image-3.png", bundle(3, seed=3))
+    if work == "decide":
+        decide(project, 2, 4)
+    truth = {file: file.read_bytes() for file in truth_of(project)}
+    steps["left"] = step
+    with suppress(Cut):
+        ProjectIndex.fresh(project)
+    cut(project.out / FOLDER)
+    assert {file: file.read_bytes() for file in truth_of(project)} == truth
+    index = ProjectIndex.fresh(project)
+    assert index.notes == []  # what was committed is whole, and nothing else is seen
+    mended = contents(index)
+    shutil.rmtree(project.out / FOLDER)
+    assert mended == contents(ProjectIndex.fresh(project))

@@ -20,7 +20,6 @@ from napari_maskinversion.language.captions import bank as caption_bank
 from napari_maskinversion.language.text import TextCache
 from napari_maskinversion.pipeline import cache_usage
 from napari_maskinversion.pipeline.timings import known_speed, remember
-from napari_maskinversion.review.exemplar_store import ExemplarStore
 
 MODEL = get_spec("ViT-B-16/openai")
 
@@ -43,6 +42,8 @@ def filled(own_cache_folder):
     """A cache folder with something of every kind."""
     import numpy as np
 
+    from napari_maskinversion.library.accepted_regions import AcceptedRegions
+
     for name in ("models", "sam", "text", "captions", "speed", "exemplars"):
         make_folder(own_cache_folder / name)
         assert is_marked(own_cache_folder / name)
@@ -63,8 +64,8 @@ def filled(own_cache_folder):
     for name in (caption_bank.TEXTS, caption_bank.VECTORS):
         _put(bank / name, 700)
     remember("demo", "cpu", resolution=96, steps=10, encoding=1.0, region=0.5, last=True)
-    store = ExemplarStore("model", 2)
-    store.write({("image", RegionKey(1)): (np.ones(2, np.float32), "dog")})
+    store = AcceptedRegions("model", 2)
+    store.write({("image", RegionKey(1)): (np.array([1, 0], np.float32), "dog")})
     return own_cache_folder
 
 

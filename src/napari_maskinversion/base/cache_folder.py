@@ -13,6 +13,7 @@ from .reading import read_json
 
 VARIABLE: Final = "NAPARI_MASKINVERSION_CACHE"
 MARKER: Final = ".maskinversion-store"
+ACCEPTED: Final = "accepted"  # store of the personal library
 VERSION: Final = 1
 _NOTE: Final = "Clearing the cache of napari-maskinversion deletes this folder with all its files."
 

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ..base.errors import InputError
-from ..base.identity import ImagePlace, RegionKey
+from ..base.errors import InputError, MaskInversionError
+from ..base.identity import RegionKey
+from ..base.wording import one_line
 from ..language.labels.vocabulary import NONE_OF_THESE
-from ..library.adding import place_of
 from ..library.library import Library
-from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
-from ..results.export.catalogue import FORMATS
 from ..review.decisions import Decision, Step, Suggestion
-from ..review.reporting import decided_bundle, decisions_of, identities_of, image_of
 from ..review.review import Review
 from ..review.together import Decided, ImageStep, Verdict, each_image
 from .addresses import exists
-from .finished import FILE, differences, read_finished
-from .image_task import ALWAYS, ARCHIVES, file_name
+from .finished import differences, read_finished
+from .image_task import ARCHIVES, file_name
 from .opened import OpenProject
+from .project_index import (
+    IndexedImage,
+    ProjectIndex,
+    RegionRow,
+    archive_file,
+    decided_row,
+    library_row,
+)
 
-if TYPE_CHECKING:
-    from ..results.region_result import RegionResult
-
+_WRITTEN_TOGETHER: Final = 250  # images; each write to the index waits for the disk
 ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
 
 
@@ -43,18 +46,20 @@ class Summary:
     problem: str = ""  # Why it cannot be used; one line
 
 
-def place_in(project: OpenProject, name: str) -> ImagePlace:
-    """Return where an image is, as libraries have it."""
-    series = project.by_name[name].series
-    series = project.settings.series if series is None else series
-    return place_of(project.path(name), series)
+def keep_computed(
+    project: OpenProject, name: str, library: Library | None = None
+) -> tuple[int, str]:
+    """Add an image that was computed to the index of its project, and to a library.
 
-
-def archive_file(project: OpenProject, name: str) -> Path | None:
-    """Return the archive of an image; None if it was not computed to its end."""
-    folder = project.out / ARCHIVES / file_name(name)
-    file = folder / FORMATS[ALWAYS].file
-    return file if (folder / FILE).is_file() and file.is_file() else None
+    Returns how many regions the library, or that of the project, took, and why it could not. What
+    the index could not take, its next refresh reads.
+    """
+    with suppress(MaskInversionError, OSError):
+        ProjectIndex.open(project).refresh([name])
+    try:
+        return add_to_library(project, name, library), ""
+    except MaskInversionError as error:
+        return 0, f"not added to the library: {one_line(error)}"
 
 
 def add_to_library(project: OpenProject, name: str, library: Library | None = None) -> int:
@@ -67,12 +72,30 @@ def add_to_library(project: OpenProject, name: str, library: Library | None = No
     return library.add(file, image=project.path(name))
 
 
-def update_library(project: OpenProject, name: str, library: Library) -> int:
-    """Pass to a library the decisions about an image that it has; return how many are new there."""
-    file = archive_file(project, name)
-    if file is None:
-        return 0
-    return library.update(decided_bundle(open_archive(file), project.path(name)))
+class DecidedImages:
+    """The images of a project while decisions are made about them: their counts, without files."""
+
+    def __init__(self, project: OpenProject) -> None:
+        index = ProjectIndex.open(project)
+        self._images = index.images()
+        self._regions = index.regions(self._images.values())
+
+    def take(self, name: str, step: Step, library: Library | None = None) -> Summary | None:
+        """Take decisions about an image, and pass them to a library that has it; count again."""
+        image = self._images.get(name)
+        if image is None:
+            return None
+        regions = {region.key: region for region in self._regions[name]}
+        rows = []
+        for change in step:
+            if (region := regions.get(change.region)) is not None:
+                regions[region.key] = decided_row(region, change.after)
+                rows.append(library_row(image, regions[region.key], change.after))
+        self._regions[name] = list(regions.values())
+        if library is not None:
+            with suppress(MaskInversionError, OSError):  # the files have them
+                library.store.update(image.identity.content, rows)
+        return _counted_rows(self._regions[name], suggested=image.suggested)
 
 
 def stale_reasons(project: OpenProject, name: str, captions: str | None = None) -> list[str]:
@@ -93,14 +116,42 @@ def has_its_image(project: OpenProject, name: str) -> bool:
     return kept.image.fits(project.path(name))
 
 
+def summaries(index: ProjectIndex, names: Iterable[str]) -> dict[str, Summary]:
+    """Count regions, decisions and flags of images, from the index as it is."""
+    names = list(names)
+    images = index.images(names)
+    counts = {name: Summary() for name in names}
+    for name, regions in index.regions(images.values()).items():
+        counts[name] = _counted_rows(regions, suggested=images[name].suggested)
+    for name in names:
+        if problem := index.problems.get(name):
+            counts[name] = Summary(problem=problem)
+    return counts
+
+
 def summarize(project: OpenProject, name: str) -> Summary:
     """Count regions, decisions and flags of an image that was computed."""
-    file = archive_file(project, name)
-    if file is None:
-        return Summary()
-    bundle = open_archive(file)
-    decisions = decisions_of(bundle, project.path(name))
-    return counted(bundle, decisions)
+    index = ProjectIndex.fresh(project, [name])
+    if problem := index.problems.get(name):
+        raise InputError(problem)
+    return summaries(index, [name])[name]
+
+
+def _counted_rows(regions: Sequence[RegionRow], *, suggested: bool) -> Summary:
+    """Do the same as `counted` with rows of an index."""
+    undecided = [region for region in regions if region.decision == "undecided"]
+    ranked = [region for region in undecided if region.confidence is not None]
+    waiting = [(region.suggestion, region.confidence or 0.0) for region in ranked]
+    words = {region.suggestion for region in ranked}
+    words |= {region.label for region in regions if region.decision == "accepted"}
+    return Summary(
+        regions=len(regions),
+        decided=len(regions) - len(undecided),
+        flagged=sum(region.flagged for region in undecided),
+        suggested=suggested,
+        waiting=tuple((word, confidence) for word, confidence in waiting if word),
+        words=frozenset(words - {"", NONE_OF_THESE}),
+    )
 
 
 def counted(bundle: Bundle, decisions: Mapping[RegionKey, Decision]) -> Summary:
@@ -131,59 +182,97 @@ def accept_steps(
     project: OpenProject, names: Iterable[str], word: str, confidence: float
 ) -> Iterator[ImageStep]:
     """Accept a word in many images wherever it is suggested and nothing is decided."""
-    return each_image(names, lambda name: _accept(project, name, word, confidence - ROUNDING))
+
+    def accept(known: _Known) -> Step:
+        likely = [
+            region
+            for region in known.regions
+            if region.suggestion == word
+            and region.confidence is not None
+            and region.confidence >= confidence - ROUNDING
+        ]
+        if not any(region.decision == "undecided" for region in likely):
+            return ()
+        _check_fresh(project, known.image.name)
+
+        def decide(review: Review) -> Step:
+            decisions = [
+                Decision(
+                    region=region.key, status="accepted", label=word, suggestion=_suggestion(region)
+                )
+                for region in likely
+                if region.key not in review.decisions
+            ]
+            return review.decide(*decisions) if decisions else ()
+
+        return known.decide(decide)
+
+    return _each(project, names, lambda _, known: () if known is None else accept(known))
 
 
 def decide_steps(project: OpenProject, verdict: Verdict) -> Iterator[ImageStep]:
     """Decide about regions of many images."""
-    return each_image(verdict.regions, lambda name: _decide(project, name, verdict))
+
+    def decide(name: str, known: _Known | None) -> Step:
+        if known is None:
+            raise InputError("it has no suggestions any more; compute it again first")
+        _check_fresh(project, name)
+        wanted = set(verdict.regions[name])
+        regions = [region for region in known.regions if region.key in wanted]
+        decisions = verdict.decisions({region.key: _suggestion(region) for region in regions})
+        return known.decide(lambda review: review.decide(*decisions) if decisions else ())
+
+    return _each(project, verdict.regions, decide)
 
 
 def take_back_steps(project: OpenProject, decided: Decided) -> Iterator[ImageStep]:
     """Take back what was decided in many images, unless somebody has decided again."""
-    steps = decided.steps
-    return each_image(steps, lambda name: _take_back(project, name, steps[name]))
+
+    def take_back(name: str, known: _Known | None) -> Step:
+        step = decided.steps[name]
+        if known is None or not step:
+            return ()
+        return known.decide(lambda review: review.take_back(step))
+
+    return _each(project, decided.steps, take_back)
 
 
-def _accept(project: OpenProject, name: str, word: str, confidence: float) -> Step:
-    file = archive_file(project, name)
-    if file is None:
-        return ()
-    bundle = open_archive(file)
-    likely = [
-        region
-        for region in bundle.results.regions
-        if region.suggestion == word
-        and region.ranking is not None
-        and float(region.ranking.probabilities[0]) >= confidence
-    ]
-    if not likely:
-        return ()
-    _check_fresh(project, name)
-    with _review(project, name, bundle) as own:
-        decisions = [
-            Decision(
-                region=region.key,
-                status="accepted",
-                label=word,
-                suggestion=_suggestion(region),
-            )
-            for region in likely
-            if region.key not in own.decisions
-        ]
-        return own.decide(*decisions) if decisions else ()
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An image of the index with its regions."""
+
+    index: ProjectIndex
+    image: IndexedImage
+    regions: Sequence[RegionRow]
+
+    def decide(self, decide: Callable[[Review], Step]) -> Step:
+        """Decide in the file of the image."""
+        return self.index.decide(self.image, self.regions, decide)
 
 
-def _decide(project: OpenProject, name: str, verdict: Verdict) -> Step:
-    file = archive_file(project, name)
-    if file is None:
-        raise InputError("it has no suggestions any more; compute it again first")
-    _check_fresh(project, name)
-    bundle, wanted = open_archive(file), set(verdict.regions[name])
-    regions = [one for one in bundle.results.regions if one.key in wanted]
-    decisions = verdict.decisions({one.key: _suggestion(one) for one in regions})
-    with _review(project, name, bundle) as own:
-        return own.decide(*decisions) if decisions else ()
+def _each(
+    project: OpenProject, names: Iterable[str], decide: Callable[[str, _Known | None], Step]
+) -> Iterator[ImageStep]:
+    """Decide image by image in the images' files; the index learns of it, some at a time."""
+    names = list(names)
+    index = ProjectIndex.fresh(project, [name for name in names if name in project.by_name])
+    images = index.images(names)
+    regions = index.regions(images.values())
+
+    def work(name: str) -> Step:
+        if problem := index.problems.get(name):
+            raise InputError(problem)
+        if name not in images:
+            return decide(name, None)
+        return decide(name, _Known(index, images[name], regions[name]))
+
+    try:
+        for number, image_step in enumerate(each_image(names, work), 1):
+            if not number % _WRITTEN_TOGETHER:
+                index.keep_decided()
+            yield image_step
+    finally:  # also if nobody goes on
+        index.keep_decided()
 
 
 def _check_fresh(project: OpenProject, name: str) -> None:
@@ -193,26 +282,12 @@ def _check_fresh(project: OpenProject, name: str) -> None:
         raise InputError(f"it was computed from other {', '.join(reasons)}; compute it again first")
 
 
-def _take_back(project: OpenProject, name: str, step: Step) -> Step:
-    file = archive_file(project, name)
-    if file is None or not step:
-        return ()
-    with _review(project, name, open_archive(file)) as own:
-        return own.take_back(step)
-
-
-def _review(project: OpenProject, name: str, bundle: Bundle) -> Review:
-    info, file = bundle.results.info, project.path(name)
-    return Review(image_of(bundle), identities_of(bundle), info, file=file)
-
-
-def _suggestion(region: RegionResult) -> Suggestion | None:
-    ranking = region.ranking
-    if ranking is None:
+def _suggestion(region: RegionRow) -> Suggestion | None:
+    if region.confidence is None or region.similarity is None:
         return None
     return Suggestion(
         label=region.suggestion,
         rank=1,
-        similarity=float(ranking.similarities[0]),
-        score=float(ranking.probabilities[0]),
+        similarity=region.similarity,
+        score=region.confidence,
     )

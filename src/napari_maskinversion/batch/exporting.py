@@ -24,9 +24,10 @@ from ..results.export.tables import (
     write_parquet_table,
 )
 from ..review.reporting import decided_bundle
-from .decided import archive_file, stale_reasons
+from .decided import stale_reasons
 from .image_task import ARCHIVES, DATA_SET, part_name
 from .opened import OpenProject
+from .project_index import archive_file
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ..base.errors import InputError, MaskInversionError
+from ..base.errors import InputError
 from ..base.locks import hold
-from ..base.wording import listed, one_line
-from ..batch.decided import add_to_library
+from ..base.wording import listed
+from ..batch.decided import keep_computed
 from ..batch.executors import TaskExecutor, Work
 from ..batch.finished import check_removal, remove
 from ..batch.image_run import check_model, run_task
@@ -98,7 +98,8 @@ def batch_command(
         with where.executor(work.tasks) as executor:
             if executor.about:
                 say(executor.about)
-            batch = _Batch(work, executor, source, out=out, skip_bad=skip_bad)
+            keeping = _Keeping(project)
+            batch = _Batch(work, executor, source, keeping, out=out, skip_bad=skip_bad)
             batch.check()
             batch.say_before()
             if work.others:
@@ -106,7 +107,7 @@ def batch_command(
                 names = listed(work.others)
                 say(f"Removed the results of images that are not in this batch: {names}.")
             if into is not None:
-                batch.adding = _Adding(Library.open(into, create=True), project)
+                keeping.library = Library.open(into, create=True)
             batch.run(is_here=where.is_here)
     except KeyboardInterrupt:
         # Images that were being written when it came are complete by now.
@@ -114,7 +115,7 @@ def batch_command(
         say(f"Stopped: {_kept(finished, work.tasks, out)}; run the same command to continue.")
         raise typer.Exit(INTERRUPTED) from None
     batch.say_after()
-    if batch.problems or (batch.adding and batch.adding.failed):
+    if batch.problems or keeping.failed:
         raise typer.Exit(INCOMPLETE)
 
 
@@ -166,25 +167,25 @@ def _kept(finished: int, tasks: Sequence[ImageTask], out: Path) -> str:
 
 
 @dataclass(slots=True)
-class _Adding:
-    """Adds images to a library as soon as they are computed, so that a killed batch did, too."""
+class _Keeping:
+    """Adds images to index and library once they are computed, so that a killed batch did, too."""
 
-    library: Library
     project: OpenProject
+    library: Library | None = None
     count: int = 0
     failed: int = 0
 
     def add(self, name: str) -> str:
-        """Add an image; return why it could not be added."""
-        try:
-            self.count += add_to_library(self.project, name, self.library)
-        except MaskInversionError as error:
-            self.failed += 1
-            return f"{name} was not added to the library: {one_line(error)}"
-        return ""
+        """Add an image; return why it could not be added to the library."""
+        count, problem = keep_computed(self.project, name, self.library)
+        self.count += count
+        self.failed += bool(problem)
+        return f"{name} was {problem}" if problem else ""
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remove regions of images that have none any more."""
+        """Remove regions of images that have none any more from the library."""
+        if self.library is None:
+            return
         for name in names:
             series = self.project.settings_of(name).series or 0
             if count := self.library.forget(self.project.path(name), series=series):
@@ -192,6 +193,8 @@ class _Adding:
 
     def say_after(self, kept: int) -> None:
         """Say what was added, and how images that were kept are."""
+        if self.library is None:
+            return
         say(added(self.library, self.count))
         if left := kept + self.failed:
             add = f"library add {self.library.folder} {self.project.out}"
@@ -205,12 +208,12 @@ class _Batch:
     plan: Plan
     executor: TaskExecutor
     captions: CaptionSource | None
+    keeping: _Keeping
     out: Path
     skip_bad: bool
     problems: dict[str, str] = field(default_factory=dict)  # Why images failed, by name
     bare: set[str] = field(default_factory=set)  # Names of images without regions
     finished: int = 0
-    adding: _Adding | None = None
 
     def check(self) -> None:
         """Say which images cannot be run."""
@@ -239,8 +242,7 @@ class _Batch:
     def run(self, *, is_here: bool) -> None:
         """Run the images that can be run."""
         write_failed(self.problems, self.out)
-        if self.adding is not None:
-            self.adding.forget(sorted(self.bare - set(self.plan.bare)))
+        self.keeping.forget(sorted(self.bare - set(self.plan.bare)))
         tasks = [one for one in self.plan.tasks if one.name not in {*self.problems, *self.bare}]
         if not tasks:
             return
@@ -268,8 +270,8 @@ class _Batch:
             self.finished += 1
             for note in report.notes:
                 progress.say(f"{report.name}: {note}")
-            if self.adding is not None:
-                progress.say(self.adding.add(report.name))
+            if problem := self.keeping.add(report.name):
+                progress.say(problem)
             return
         if report.bare:
             progress.say(f"{report.name} is left out: {report.problem}")
@@ -290,8 +292,7 @@ class _Batch:
             say(f"Their older results stay: {listed(older)}.")
         say(f"Wrote {counted(self.finished)} in {self.out}")
         say(f"The table of all images: {self.out / DATA_SET}")
-        if self.adding is not None:
-            self.adding.say_after(len(self.plan.done))
+        self.keeping.say_after(len(self.plan.done))
         write_failed(self.problems, self.out)
 
 

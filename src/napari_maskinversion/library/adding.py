@@ -15,6 +15,7 @@ from ..base.identity import (
     ImagePlace,
     Position,
     another_image,
+    identify,
     identify_image,
     plane_text,
 )
@@ -23,7 +24,7 @@ from ..base.reading import is_address
 from ..base.validation import encodable
 from ..images.opening import open_image
 from ..images.plane_source import PlaneSource
-from ..results.export.bundle import Bundle
+from ..results.export.bundle import Bundle, CompressedRegion
 from ..results.spaces import Space
 from ..review.decisions import class_of
 from ..review.reporting import decided_bundle
@@ -89,6 +90,7 @@ def add_bundle(
 def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
     """Return regions as rows; the label of a rejected one is empty."""
     rows, date = [], utc(bundle.results.info.created)
+    masks = bundle.region_masks()
     for place, region in enumerate(bundle.results.regions):
         state, accepted, decided_at = (
             str(bundle.columns[name][place]) if name in bundle.columns else ""
@@ -108,9 +110,20 @@ def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
                 "decision": state or "undecided",
                 "date": decided_at or date,
                 "measures": json.dumps(dict(region.measures)) if region.measures else "",
+                "similarity": None if ranking is None else float(ranking.similarities[0]),
+                "margin": region.margin,
+                "flagged": int(region.flagged),
+                **_mask_facts(masks[place], region.position),
             }
         )
     return rows
+
+
+def _mask_facts(mask: CompressedRegion | None, position: Position) -> dict[str, Any]:
+    if mask is None:
+        return {}
+    mask_hash = identify(mask.unpack(), position).mask
+    return {"mask_hash": mask_hash, "coverage": int(mask.coverage), "mask": mask.data}
 
 
 def stored_path(image: Path) -> str:

@@ -17,7 +17,7 @@ from ..base.identity import ImageIdentity, ImagePlace
 from ..base.reading import check_file, check_version, of_development_version
 from ..base.wording import one_line
 from ..results.spaces import Space
-from .store import FACTS
+from .store import FACTS, LATER
 
 
 class Part(NamedTuple):
@@ -37,9 +37,9 @@ _EXPORT_AGAIN: Final = "export the library again"
 _AT_ONCE: Final = 10_000  # regions; a row group
 _OF_IMAGE: Final = ("path", "series", "name", "content")
 _KINDS: Final = {
-    **dict.fromkeys(("series", "region", "y0", "x0", "y1", "x1"), "int64"),
-    **dict.fromkeys(("area", "confidence"), "float64"),
-    "picture": "binary",
+    **dict.fromkeys(("series", "region", "y0", "x0", "y1", "x1", "flagged", "coverage"), "int64"),
+    **dict.fromkeys(("area", "confidence", "similarity", "margin"), "float64"),
+    **dict.fromkeys(("mask", "picture"), "binary"),
 }
 
 
@@ -89,7 +89,7 @@ def read_parquet(path: Path) -> Iterator[Part]:
                     "a batch: these say where regions are."
                 )
             check_version(int(version), int(_VERSION), str(path), _EXPORT_AGAIN)
-            if not {*_OF_IMAGE, *FACTS} <= {*file.schema_arrow.names}:
+            if not {*_OF_IMAGE, *FACTS} - LATER.keys() <= {*file.schema_arrow.names}:
                 raise of_development_version(str(path), _EXPORT_AGAIN)
             for batch in file.iter_batches(_AT_ONCE):
                 for _, rows in groupby(batch.to_pylist(), _place):
@@ -109,6 +109,9 @@ def _part(rows: list[dict[str, Any]]) -> Part:
     first = rows[0]
     place = ImagePlace(first["path"], first["series"])
     image = ImageIdentity(first["name"], content=first["content"])
-    facts = [{name: row[name] for name in FACTS} for row in rows]
+    facts: list[dict[str, Any]] = []
+    for row in rows:
+        stated = {name: row[name] for name in FACTS if row.get(name) is not None}
+        facts.append({"confidence": None, **stated})
     space = Space(about=first["space"], width=vectors.shape[1])
     return Part(space, place, image, facts, vectors, lambda row: rows[row]["picture"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
@@ -14,7 +16,7 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, ImagePlace, Position
-from ..base.reading import is_address, parse_json
+from ..base.reading import is_address
 from ..base.targets import check_targets
 from ..images.ome_zarr import is_zarr
 from ..images.plane_source import PlaneSource
@@ -24,7 +26,7 @@ from ..language.ranking.query import direction, wanted_and_not
 from ..language.text import embed_vocabulary
 from ..learning.features import kinds_of
 from ..results.export.archive import open_archive
-from ..results.export.bundle import Bundle
+from ..results.export.bundle import Bundle, CompressedRegion
 from ..results.results import Results
 from ..results.spaces import Space
 from ..review.reporting import with_decisions
@@ -32,9 +34,10 @@ from .adding import add_bundle, image_problem, located, place_of, rows_of
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
 from .searching import nearest
-from .store import ROWS, Store
+from .store import LATER, ROWS, MemoryStore, Store, missing_columns
 from .thumbnails import decoded
-from .training import train
+from .training import other_spaces_note, train
+from .training_samples import read_samples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,11 +50,11 @@ IntArray = npt.NDArray[np.int64]
 COLUMNS: Final = (
     *("id", "image", "series", "plane", "region", "label", "suggestion", "confidence"),
     *("decision", "date", "area", "y0", "x0", "y1", "x1", "space"),
+    *("margin", "flagged"),
 )
 _FROM: Final = "FROM regions JOIN images ON images.id = regions.image"
 _IDS: Final = "id IN (SELECT value FROM json_each(:ids))"
 _OTHERWISE: Final = {"image": "CASE path WHEN '' THEN name ELSE path END", "series": "series"}
-_SELECTED: Final = ", ".join(_OTHERWISE.get(name, f"regions.{name}") for name in COLUMNS)
 
 
 class Library:
@@ -80,9 +83,9 @@ class Library:
     >>> library.search("a dividing cell", "not debris", image="*.tif", top=20)
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._store = Store(folder)
+    def __init__(self, folder: Path | Store) -> None:
+        self.store = folder if isinstance(folder, Store) else Store(folder)
+        self.folder = self.store.folder
         self._model: Backbone | None = None  # The one loaded for words
         # By space: changes of the library when its rows were read, and they, if some are gone.
         self._live: dict[int, tuple[int, IntArray | None]] = {}
@@ -96,6 +99,11 @@ class Library:
         place = Path(folder)
         Store.create(place)
         return cls(place)
+
+    @classmethod
+    def in_memory(cls) -> Self:
+        """Make an empty library that lies in no folder and ends with the program."""
+        return cls(MemoryStore())
 
     @classmethod
     def open(cls, folder: str | Path, *, create: bool = False) -> Self:
@@ -139,19 +147,19 @@ class Library:
         elif not isinstance(source, Bundle):
             path = Path(source)
             if path.suffix.lower() == ".parquet":
-                return sum(self._store.write(*part) for part in read_parquet(path))
+                return sum(self.store.write(*part) for part in read_parquet(path))
             source = open_archive(path)
             if file is None or (file.is_dir() and not is_zarr(file)):
                 file = located(source, path, file) or self._place_of(source)
             source = with_decisions(source, str(path)) if file is None else source
         if len(source.results):
-            add_bundle(self._store, source, file, planes or {})
+            add_bundle(self.store, source, file, planes or {})
         return len(source.results)
 
     def _place_of(self, bundle: Bundle) -> Path | None:
         """Return where the image of results was when it was added, if it still is there."""
         query = "SELECT path, series, name, content FROM images WHERE content = ? AND content <> ''"
-        with self._store.reading() as database:
+        with self.store.reading() as database:
             images = [_image(row) for row in database.execute(query, (bundle.image.content,))]
         for place, image in images:
             is_file = place.path and not is_address(place.path)
@@ -172,11 +180,11 @@ class Library:
         int
             How many regions were changed; others of the same number have another box.
         """
-        return self._store.update(bundle.image.content, rows_of(bundle))
+        return self.store.update(bundle.image.content, rows_of(bundle))
 
     def image_of(self, id: int) -> tuple[ImagePlace, ImageIdentity]:
         """Return where the image of a region is, and what it shows: its name and hash."""
-        with self._store.reading() as database:
+        with self.store.reading() as database:
             query = f"SELECT path, series, name, content {_FROM} WHERE regions.id = ?"
             row = database.execute(query, (id,)).fetchone()
         if row is None:
@@ -193,8 +201,8 @@ class Library:
             ``bytes``, of regions by ``decisions``, and ``spaces``: by number, what embeddings were
             computed with, and how many regions they are.
         """
-        with self._store.reading() as database:
-            spaces = self._store.spaces(database)
+        with self.store.reading() as database:
+            spaces = self.store.spaces(database)
             by_space, decisions = (
                 dict(database.execute(f"SELECT {name}, count(*) FROM regions GROUP BY {name}"))
                 for name in ("space", "decision")
@@ -206,11 +214,22 @@ class Library:
             "images": images,
             "decisions": decisions,
             "holes": sum(space.count for space in spaces) - regions,
-            "bytes": sum(file.stat().st_size for file in self.folder.iterdir()),
+            "bytes": self.store.size(),
             "spaces": {
                 space.id: {"regions": by_space.get(space.id, 0), **space.values} for space in spaces
             },
         }
+
+    def spaces(self) -> dict[int, Space]:
+        """Return the spaces by number, those with most vectors first."""
+        with self.store.reading() as database:
+            return {space.id: space for space in self.store.spaces(database)}
+
+    def count_images(self, space: int) -> int:
+        """Return how many images have regions of a space."""
+        query = "SELECT count(DISTINCT image) FROM regions WHERE space = ?"
+        with self.store.reading() as database:
+            return int(database.execute(query, (space,)).fetchone()[0])
 
     def rows(self, **where: Unpack[Where]) -> pd.DataFrame:
         """Return regions as a table, in the order in which they were added.
@@ -225,11 +244,13 @@ class Library:
         DataFrame
             ``id`` (in the library), ``image``, ``series``, ``plane``, ``region``, ``label``,
             ``suggestion``, ``confidence``, ``decision``, ``date``, ``area`` in pixels, the box
-            (``y0``, ``x0``, ``y1``, ``x1``, end exclusive) and ``space``.
+            (``y0``, ``x0``, ``y1``, ``x1``, end exclusive), ``space``, ``margin`` of the
+            suggestion, and whether it is doubtful (``flagged``). The last two are unknown (NaN,
+            NA) for regions that an earlier version added.
         """
         term, values = condition(where)
-        query = f"SELECT {_SELECTED} {_FROM} WHERE {term} ORDER BY regions.id"
-        with self._store.reading() as database:
+        with self.store.reading() as database:
+            query = f"SELECT {_selected(database)} {_FROM} WHERE {term} ORDER BY regions.id"
             return _frame([tuple(row) for row in database.execute(query, values)])
 
     def search(
@@ -278,23 +299,23 @@ class Library:
         own = [int(one) for one in (*like, *unlike) if not isinstance(one, np.ndarray)]
         space = self.space(own, model, where.get("space"))
         wanted, unwanted = self._embedded(words, space, model, templates)
-        with self._store.reading() as database:
-            space = next(one for one in self._store.spaces(database) if one.id == space.id)
-            vectors = self._store.vectors(space)
+        with self.store.reading() as database:
+            space = next(one for one in self.store.spaces(database) if one.id == space.id)
+            vectors = self.store.vectors(space)
             at = dict(database.execute(f"SELECT id, row FROM regions WHERE {_IDS}", _ids(own)))
             for several, into in ((like, wanted), (unlike, unwanted)):
                 for one in several:
                     vector = one if isinstance(one, np.ndarray) else vectors[at[int(one)]]
                     into.append(_unit(vector, space))
             query, rows = direction(wanted, unwanted), self._rows(database, space, where)
-            parts = self._store.parts(space)
+            parts = self.store.parts(space)
             places, similarities = nearest(parts, query, top + len(at), rows)
             best = dict(zip(places.tolist(), similarities.tolist(), strict=True))
             chosen = [row for row in best if row not in at.values()][:top]
             answers = {
                 row[0]: tuple(row)[1:]
                 for row in database.execute(
-                    f"SELECT row, {_SELECTED} {_FROM} WHERE space = :space AND row IN"
+                    f"SELECT row, {_selected(database)} {_FROM} WHERE space = :space AND row IN"
                     " (SELECT value FROM json_each(:rows))",
                     {"space": space.id, "rows": json.dumps(chosen)},
                 )
@@ -312,10 +333,10 @@ class Library:
 
         Regions of other spaces are not searched, and a warning says so.
         """
-        with self._store.reading() as database:
+        with self.store.reading() as database:
             query = f"SELECT id, space FROM regions WHERE {_IDS}"
             of_ids = dict(database.execute(query, _ids(ids)))
-            spaces = self._store.spaces(database)
+            spaces = self.store.spaces(database)
         if not spaces:
             raise InputError(f"The library {self.folder} has no regions; add results to it.")
         if missing := set(ids) - of_ids.keys():
@@ -430,32 +451,39 @@ class Library:
             If there is nothing to tell apart, or a word was accepted that is not in ``words``.
         """
         kinds = kinds_of(features if isinstance(features, str) else ",".join(features))
-        filters: Any = {"decision": ("accepted", "rejected"), **where}
-        rows = self.rows(**filters)
-        rows = rows[rows["decision"].isin(("accepted", "rejected"))]
-        if not len(rows):
+        samples = read_samples(self, self.spaces().keys(), where)
+        if not samples:
             raise InputError(
                 f"The library {self.folder} has no decisions"
-                f"{' that fit the filters' * bool(where)}: accept or reject regions in a review, "
-                "then add the results again (--images: where their images are)."
+                f"{' that fit the filters' if where else ''}: accept or reject regions in a "
+                "review, then add the results again (--images: where their images are)."
             )
-        most = rows["space"].value_counts().index[0]
-        ids = rows["id"][rows["space"] == most].tolist()
-        space, vectors = self.space(ids), self.vectors(ids)
+        counts = Counter(stored.space for stored in samples)
+        (most, count), *others = counts.most_common()
+        space = self.spaces()[most]
         model = model or self._loaded(space)
         self.check_model(model, space)
-        about = self.about(rows["id"].tolist())
-        rows = rows.assign(content=[content for content, _ in about])
-        measures = [known for _, known in about]
-        return train(rows, vectors, space, words, model, templates, kinds, measures)
+        own = [stored for stored in samples if stored.space == most]
+        classifier = train(own, space, words, model, templates, kinds)
+        if others:
+            note = other_spaces_note(len(samples) - count, [number for number, _ in others])
+            classifier = replace(classifier, notes=(note, *classifier.notes))
+        return classifier
 
-    def about(self, ids: Sequence[int]) -> list[tuple[str, dict[str, float]]]:
-        """Return the hash of the image and the measures of regions, by ascending number."""
-        query = f"SELECT * {_FROM} WHERE regions.{_IDS} ORDER BY regions.id"
-        with self._store.reading() as database:
-            rows = [dict(row) for row in database.execute(query, _ids(ids))]
-        known = (parse_json(row["measures"] or "{}", "measures") for row in rows)
-        return list(zip((row["content"] for row in rows), known, strict=True))
+    def masks(self, ids: Sequence[int]) -> dict[int, CompressedRegion]:
+        """Return the masks of regions by number; those that are not known are left out."""
+        query = f"SELECT id, region, y0, x0, y1, x1, mask, coverage FROM regions WHERE {_IDS}"
+        masks: dict[int, CompressedRegion] = {}
+        with self.store.reading() as database:
+            if "mask" in missing_columns(database):
+                return masks
+            for number, region, y0, x0, y1, x1, mask, coverage in database.execute(
+                query, _ids(ids)
+            ):
+                if mask is not None:
+                    box = (y0, x0, y1, x1)
+                    masks[number] = CompressedRegion(region, box, mask, bool(coverage))
+        return masks
 
     def thumbnail(self, id: int) -> npt.NDArray[np.uint8] | None:
         """Return a small picture of a region.
@@ -471,7 +499,7 @@ class Library:
             RGB, and the region's mask as opacity, at most 96 pixels a side. None if the image was
             not there when the region was added, or if the picture is damaged.
         """
-        with self._store.reading() as database:
+        with self.store.reading() as database:
             query = "SELECT picture FROM thumbnails WHERE id = ?"
             row = database.execute(query, (int(id),)).fetchone()
         try:
@@ -498,10 +526,10 @@ class Library:
         """
         wanted = [int(one) for one in ids]
         space = self.space(wanted)
-        with self._store.reading() as database:
-            space = next(one for one in self._store.spaces(database) if one.id == space.id)
+        with self.store.reading() as database:
+            space = next(one for one in self.store.spaces(database) if one.id == space.id)
             at = dict(database.execute(f"SELECT id, row FROM regions WHERE {_IDS}", _ids(wanted)))
-            halves = self._store.vectors(space)[[at[one] for one in wanted]]
+            halves = self.store.vectors(space)[[at[one] for one in wanted]]
         rows = halves.astype(np.float32)
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
@@ -524,12 +552,12 @@ class Library:
         """
         file = Path(path)
         # its own files are no targets
-        check_targets([file], overwrite=overwrite, inputs=self._store.files())
+        check_targets([file], overwrite=overwrite, inputs=self.store.files())
         file.absolute().parent.mkdir(parents=True, exist_ok=True)
         term, values = condition(where)
-        with self._store.reading() as database:
-            spaces = {space.id: space for space in self._store.spaces(database)}
-            vectors = {number: self._store.vectors(space) for number, space in spaces.items()}
+        with self.store.reading() as database:
+            spaces = {space.id: space for space in self.store.spaces(database)}
+            vectors = {number: self.store.vectors(space) for number, space in spaces.items()}
             rows = database.execute(
                 f"SELECT regions.*, path, series, name, content, picture {_FROM} LEFT JOIN"
                 f" thumbnails ON thumbnails.id = regions.id WHERE {term}"
@@ -542,22 +570,22 @@ class Library:
         """Remove regions by at least one filter; return how many. `compact` drops their vectors."""
         if not where:
             raise InputError("Name what to remove: an image, a label, ids or another filter.")
-        return self._store.remove(*condition(where))
+        return self.store.remove(*condition(where))
 
     def forget(self, image: str | Path, *, series: int = 0) -> int:
         """Remove the regions of an image that has none any more; return how many there were."""
         place = place_of(Path(image), series)
         values = {"path": place.path, "series": place.series}
-        return self._store.remove("path = :path AND series = :series", values)
+        return self.store.remove("path = :path AND series = :series", values)
 
     def compact(self) -> int:
         """Rewrite the files without what was removed or replaced; return how many vectors went."""
-        return self._store.compact()
+        return self.store.compact()
 
     def verify(self) -> Iterator[str]:
         """Yield lines about damage, and about images that are gone or have changed since."""
-        yield from self._store.problems()
-        with self._store.reading() as database:
+        yield from self.store.problems()
+        with self.store.reading() as database:
             images = database.execute("SELECT path, series, name, content FROM images").fetchall()
             pictures = [one for (one,) in database.execute("SELECT id FROM thumbnails")]
         if damaged := sum(self.thumbnail(one) is None for one in pictures):
@@ -594,4 +622,14 @@ def _unit(vector: npt.NDArray[Any], space: Space) -> FloatArray:
 def _frame(cells: Sequence[Sequence[Any]], *more: str) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.DataFrame(cells, columns=[*COLUMNS, *more])
+    frame = pd.DataFrame(cells, columns=[*COLUMNS, *more])
+    return frame.astype({"margin": float, "flagged": "boolean"})
+
+
+def _selected(database: sqlite3.Connection) -> str:
+    """Return the columns of `COLUMNS`, for a query; those of later versions may be unknown."""
+    missing = missing_columns(database)
+    unknown = {name: f"NULL AS {name}" for name in missing if name in LATER}
+    return ", ".join(
+        unknown.get(name) or _OTHERWISE.get(name, f"regions.{name}") for name in COLUMNS
+    )

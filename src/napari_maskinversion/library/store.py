@@ -21,11 +21,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from threading import RLock
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +49,17 @@ HALF: Final = np.dtype("<f2")
 _APPLICATION: Final = 0x4D494C62  # "MILb": tells our databases from others
 _COPIED: Final = 131_072  # vectors at once
 _MAKE_ANOTHER: Final = "make another library and add its images to it"
+# Columns that came after f4c61888, in order: they stand last, where a library that was made before
+# gets them with its next write. Until then they are unknown.
+LATER: Final = {
+    "similarity": "REAL",  # to the suggestion
+    "margin": "REAL",
+    "flagged": "INTEGER",  # whether the suggestion is doubtful
+    "mask_hash": "TEXT NOT NULL DEFAULT ''",
+    "coverage": "INTEGER NOT NULL DEFAULT 0",  # whether the mask has shares of pixels
+    "mask": "BLOB",  # see `CompressedRegion`; the longest column comes last
+}
+_LATER_COLUMNS: Final = ", ".join(f"{name} {kind}" for name, kind in LATER.items())
 _SCHEMA: Final = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
@@ -67,6 +79,7 @@ CREATE TABLE regions (
   y0 INTEGER NOT NULL, x0 INTEGER NOT NULL, y1 INTEGER NOT NULL, x1 INTEGER NOT NULL,
   area REAL NOT NULL, label TEXT NOT NULL, suggestion TEXT NOT NULL, confidence REAL,
   decision TEXT NOT NULL, date TEXT NOT NULL, measures TEXT NOT NULL DEFAULT '',
+  {_LATER_COLUMNS},
   UNIQUE (image, plane, region, space), UNIQUE (space, row));
 CREATE INDEX by_label ON regions (label, decision);
 CREATE TABLE thumbnails (
@@ -76,7 +89,14 @@ CREATE TABLE thumbnails (
 FACTS: Final = (
     *("plane", "region", "y0", "x0", "y1", "x1", "area"),
     *("label", "suggestion", "confidence", "decision", "date", "measures"),
+    *LATER,
 )
+# What the columns of `LATER` are where nobody said more.
+UNKNOWN_FACTS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(LATER),
+    "mask_hash": "",
+    "coverage": 0,
+}
 _COLUMNS: Final = ("image", "space", "row", *FACTS)
 _UPSERT: Final = (
     f"INSERT INTO regions ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{c}' for c in _COLUMNS)})"
@@ -93,6 +113,14 @@ _DECIDE: Final = (
     " AND NOT (decision = 'undecided' AND :decision = 'undecided')"
     f" AND (label, decision, date) <> ({_WORD}, :decision, :date)"
 )
+
+
+class DamagedError(InputError):
+    """A library whose files were changed or cut off."""
+
+
+class OtherFormatError(InputError):
+    """A database of another program, or of a newer version of this one."""
 
 
 class Store:
@@ -126,6 +154,10 @@ class Store:
         """Return the files that hold regions."""
         return [self.folder / ROWS, *self.folder.glob(_VECTORS)]
 
+    def size(self) -> int:
+        """Return how many bytes the folder has."""
+        return sum(file.stat().st_size for file in self.folder.iterdir())
+
     def check(self) -> None:
         """Refuse what is no library, or one of another version."""
         with self.reading():
@@ -146,6 +178,8 @@ class Store:
             database.execute("BEGIN IMMEDIATE")
             try:
                 self._tidy(database)
+                for name in missing_columns(database):  # a library of an earlier program
+                    database.execute(f"ALTER TABLE regions ADD COLUMN {name} {LATER[name]}")
                 yield database
                 database.execute("UPDATE changes SET count = count + 1")
                 database.execute("COMMIT")
@@ -154,7 +188,7 @@ class Store:
                     database.execute("ROLLBACK")
                 raise
 
-    def _locked(self) -> Lock:
+    def _locked(self) -> AbstractContextManager[object]:
         """Take the right to change the library; wait for other programs, and say so."""
         lock = Lock(self.folder / LOCK)
         lock.wait(f"The library {self.folder}", partial(warnings.warn, stacklevel=6))
@@ -178,14 +212,25 @@ class Store:
                 for name in ("application_id", "user_version")
             )
             if application != _APPLICATION:
-                raise InputError(f"{file} is a database of another program; choose another folder.")
-            name = f"The library {self.folder}"
-            check_version(version, VERSION, name, _MAKE_ANOTHER)
-            columns = {row["name"] for row in base.execute("PRAGMA table_info(regions)")}
-            if not columns.issuperset(_COLUMNS):
-                raise of_development_version(name, _MAKE_ANOTHER)
+                raise OtherFormatError(
+                    f"{file} is a database of another program; choose another folder."
+                )
+            self._check_format(base, version)
             base.executescript("PRAGMA synchronous = EXTRA; PRAGMA foreign_keys = ON;")
             yield base
+
+    def _check_format(self, database: sqlite3.Connection, version: int) -> None:
+        """Refuse a library of a newer version, or one that was made before f4c61888."""
+        name = f"The library {self.folder}"
+        columns = {row["name"] for row in database.execute("PRAGMA table_info(regions)")}
+        if not columns:
+            raise sqlite3.DatabaseError("no such table: regions")
+        try:
+            check_version(version, VERSION, name, _MAKE_ANOTHER)
+            if not columns.issuperset(set(_COLUMNS) - LATER.keys()):
+                raise of_development_version(name, _MAKE_ANOTHER)
+        except InputError as error:
+            raise OtherFormatError(str(error)) from None
 
     @contextmanager
     def _told(self, done: str) -> Generator[None, None, None]:
@@ -193,7 +238,12 @@ class Store:
         name = f"The library {self.folder}"
         try:
             yield
-        except (OSError, sqlite3.OperationalError) as error:  # full, read-only, locked, gone
+        except (OSError, sqlite3.DatabaseError) as error:  # full, read-only, locked, gone
+            if _is_damage(error):
+                raise DamagedError(
+                    f"{name} is damaged ({ROWS}: {error}); take it from a copy, or add its images "
+                    "to a new library."
+                ) from error
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 raise InputError(
                     f"{name} is in use by another program; repeat it later."
@@ -202,11 +252,6 @@ class Store:
             raise InputError(
                 f"{name} could not be {done} ({reason}); nothing in it was lost. "
                 "Make room, or check the disk, and repeat."
-            ) from error
-        except sqlite3.DatabaseError as error:
-            raise InputError(
-                f"{name} is damaged ({ROWS}: {error}); take it from a copy, or add its images to a "
-                "new library."
             ) from error
 
     # -- vectors ---------------------------------------------------------------------------------
@@ -237,12 +282,12 @@ class Store:
         file = self.folder / space.file
         size = file.stat().st_size if file.exists() else 0
         if size < _bytes(space):
-            raise InputError(
+            raise DamagedError(
                 f"The library {self.folder} is damaged: {file.name} has {size:,} bytes of "
                 f"{_bytes(space):,}; take it from a copy, or add its images to a new library."
             )
 
-    def _append(self, space: Space, vectors: HalfArray) -> None:
+    def _append(self, space: Space, vectors: HalfArray, *, sync: bool = True) -> None:
         """Write vectors behind those that have rows, and wait until the disk has them."""
         file = self.folder / space.file
         is_new = not file.exists()
@@ -250,9 +295,17 @@ class Store:
             opened.seek(_bytes(space))
             opened.write(vectors.tobytes())
             opened.flush()
-            os.fsync(opened.fileno())
-        if is_new:
+            if sync:
+                os.fsync(opened.fileno())
+        if is_new and sync:
             sync_folder(self.folder)
+
+    def sync_vectors(self) -> None:
+        """Wait until the disk has all vectors."""
+        for file in self.folder.glob(_VECTORS):
+            with file.open("r+b") as opened:
+                os.fsync(opened.fileno())
+        sync_folder(self.folder)
 
     def _tidy(self, database: sqlite3.Connection) -> None:
         """Cut vectors without rows, and delete files of vectors that no space has."""
@@ -286,61 +339,17 @@ class Store:
         regions of other pixels go, and a warning says so. Returns how many rows there were.
         Shapes: vectors (rows, width), of length 1.
         """
-        if not (np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01).all():  # NaN is none
-            raise InputError(
-                f"Embeddings of {image.name} are not finite numbers of length 1, so they cannot be "
-                "found; compute it again."
-            )
-        halves = np.ascontiguousarray(vectors, HALF)
         with self.writing("added to") as database:
-            space = self._space(database, space)
             number, gone = self._image(database, place, image)
-            known = {
-                (plane, region): (row, has_picture)
-                for plane, region, row, has_picture in database.execute(
-                    "SELECT plane, region, row, thumbnails.id IS NOT NULL FROM regions LEFT JOIN"
-                    " thumbnails USING (id) WHERE image = ? AND +space = ?",  # + : not by space
-                    (number, space.id),
-                )
-            }
-            if not is_part:
-                new = {(row["plane"], row["region"]) for row in rows}
-                planes = {plane for plane, _ in new}
-                database.executemany(
-                    "DELETE FROM regions WHERE (image, space, plane, region) = (?, ?, ?, ?)",
-                    (
-                        (number, space.id, *key)
-                        for key in known.keys() - new - set(unreached)
-                        if key[0] in planes
-                    ),
-                )
-            stored = self.vectors(space)
-            places: list[int] = []
-            fresh: list[int] = []
-            pictures: list[tuple[bytes, int, int]] = []
-            for index, row in enumerate(rows):
-                at, has_picture = known.get((row["plane"], row["region"]), (-1, False))
-                if at < 0 or stored[at].tobytes() != halves[index].tobytes():
-                    at, has_picture = space.count + len(fresh), False
-                    fresh.append(index)
-                places.append(at)
-                if not has_picture and (made := picture(index)):
-                    pictures.append((made, space.id, at))
-            del stored
-            if fresh:
-                self._append(space, halves[fresh])
-            whose = {"image": number, "space": space.id}
-            database.executemany(
-                _UPSERT,
-                ({**row, **whose, "row": at} for row, at in zip(rows, places, strict=True)),
-            )
-            database.executemany(
-                "INSERT OR REPLACE INTO thumbnails SELECT id, ? FROM regions WHERE space = ?"
-                " AND row = ?",
-                pictures,
-            )
-            database.execute(
-                "UPDATE spaces SET count = ? WHERE id = ?", (space.count + len(fresh), space.id)
+            self.put(
+                database,
+                space,
+                number,
+                rows,
+                unit_halves(vectors, image.name),
+                picture,
+                replaces="nothing" if is_part else "planes",
+                unreached=unreached,
             )
         if gone:
             warnings.warn(
@@ -348,6 +357,80 @@ class Store:
                 stacklevel=4,
             )
         return len(rows)
+
+    def put(
+        self,
+        database: sqlite3.Connection,
+        space: Space,
+        image: int,
+        rows: Sequence[Mapping[str, Any]],
+        halves: HalfArray,
+        picture: Callable[[int], bytes | None] = lambda _: None,
+        *,
+        replaces: Literal["nothing", "planes", "image"],
+        unreached: Collection[tuple[str, int]] = (),
+        sync: bool = True,
+    ) -> None:
+        """Add regions to an image while `writing`; see `write`.
+
+        Regions that are not among the rows go: none, those of the same planes and space, or all of
+        the image. Without ``sync`` the caller calls `sync_vectors` before the block ends.
+        """
+        space = self._space(database, space)
+        known = {
+            (plane, region): (row, has_picture)
+            for plane, region, row, has_picture in database.execute(
+                "SELECT plane, region, row, thumbnails.id IS NOT NULL FROM regions LEFT JOIN"
+                " thumbnails USING (id) WHERE image = ? AND +space = ?",  # + : not by space
+                (image, space.id),
+            )
+        }
+        if replaces != "nothing":
+            new = {(row["plane"], row["region"]) for row in rows}
+            planes = {plane for plane, _ in new}
+            database.executemany(
+                "DELETE FROM regions WHERE (image, space, plane, region) = (?, ?, ?, ?)",
+                (
+                    (image, space.id, *key)
+                    for key in known.keys() - new - set(unreached)
+                    if replaces == "image" or key[0] in planes
+                ),
+            )
+        if replaces == "image":
+            database.execute(
+                "DELETE FROM regions WHERE image = ? AND +space <> ?", (image, space.id)
+            )
+        stored = self.vectors(space)
+        places: list[int] = []
+        fresh: list[int] = []
+        pictures: list[tuple[bytes, int, int]] = []
+        for place, row in enumerate(rows):
+            at, has_picture = known.get((row["plane"], row["region"]), (-1, False))
+            if at < 0 or stored[at].tobytes() != halves[place].tobytes():
+                at, has_picture = space.count + len(fresh), False
+                fresh.append(place)
+            places.append(at)
+            if not has_picture and (made := picture(place)):
+                pictures.append((made, space.id, at))
+        del stored
+        if fresh:
+            self._append(space, halves[fresh], sync=sync)
+        whose = {"image": image, "space": space.id}
+        database.executemany(
+            _UPSERT,
+            (
+                {**UNKNOWN_FACTS, **row, **whose, "row": at}
+                for row, at in zip(rows, places, strict=True)
+            ),
+        )
+        database.executemany(
+            "INSERT OR REPLACE INTO thumbnails SELECT id, ? FROM regions WHERE space = ?"
+            " AND row = ?",
+            pictures,
+        )
+        database.execute(
+            "UPDATE spaces SET count = ? WHERE id = ?", (space.count + len(fresh), space.id)
+        )
 
     def _space(self, database: sqlite3.Connection, space: Space) -> Space:
         """Return a space as it is here, with its file; it is added if it is new."""
@@ -461,9 +544,9 @@ class Store:
                     )
                 else:
                     database.execute("DELETE FROM spaces WHERE id = ?", (space.id,))
-        for name in old:
+        for file in (self.folder / name for name in old):
             with suppress(OSError):  # Windows, while another program reads it: the next write does
-                (self.folder / name).unlink()
+                file.unlink()
         # The vectors are gone by now; what fails, such as on a full disk, the next one does.
         with suppress(sqlite3.Error, OSError), self._connected() as database:
             database.execute("VACUUM")
@@ -489,6 +572,81 @@ class Store:
                     yield str(error)
                 if bad:
                     yield f"{bad} vectors of {space.file} do not have length 1: they were changed."
+
+
+class MemoryStore(Store):
+    """A library that lies in no folder: it ends with its object. One thread at a time uses it."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("in memory"))  # as messages name it
+        self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._database.row_factory = sqlite3.Row
+        self._database.executescript(f"{_SCHEMA} PRAGMA foreign_keys = ON;")
+        self._vectors: dict[str, HalfArray] = {}  # By the name that their file would have
+        self._busy = RLock()
+
+    def files(self) -> list[Path]:
+        """Return no files."""
+        return []
+
+    def size(self) -> int:
+        """Return the bytes of the vectors."""
+        return sum(vectors.nbytes for vectors in self._vectors.values())
+
+    @contextmanager
+    def _connected(self) -> Generator[sqlite3.Connection, None, None]:
+        with self._busy:
+            try:
+                yield self._database
+            finally:
+                if self._database.in_transaction:  # the end of a `reading`
+                    self._database.execute("ROLLBACK")
+
+    def _locked(self) -> AbstractContextManager[object]:
+        return self._busy
+
+    def vectors(self, space: Space, start: int = 0, end: int | None = None) -> HalfArray:
+        """Return vectors of a space (count, width)."""
+        stored = self._vectors.get(space.file)
+        if stored is None:
+            return np.zeros((0, space.width), HALF)
+        return stored[start : space.count if end is None else end]
+
+    def _append(self, space: Space, vectors: HalfArray, *, sync: bool = True) -> None:
+        stored = self.vectors(space)
+        self._vectors[space.file] = np.concatenate([stored, vectors])
+
+    def sync_vectors(self) -> None:
+        """Do nothing: there is no disk."""
+
+    def _tidy(self, database: sqlite3.Connection) -> None:
+        files = {space.file for space in self.spaces(database)}
+        for name in self._vectors.keys() - files:
+            del self._vectors[name]
+
+
+def _is_damage(error: OSError | sqlite3.DatabaseError) -> bool:
+    """Return whether the content of a database caused an error: not the disk, nor its users."""
+    if not isinstance(error, sqlite3.OperationalError):
+        return isinstance(error, sqlite3.DatabaseError)
+    # Tables that are gone; texts that are none have no code.
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR
+
+
+def missing_columns(database: sqlite3.Connection) -> list[str]:
+    """Return the columns of `LATER` that a library lacks."""
+    present = {row["name"] for row in database.execute("PRAGMA table_info(regions)")}
+    return [name for name in LATER if name not in present]
+
+
+def unit_halves(vectors: FloatArray, image_name: str) -> HalfArray:
+    """Return unit vectors (n, e) in half precision; others are refused."""
+    if not (np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01).all():  # NaN is none
+        raise InputError(
+            f"Embeddings of {image_name} are not finite numbers of length 1, so they cannot be "
+            "found; compute it again."
+        )
+    return np.ascontiguousarray(vectors, HALF)
 
 
 def _bytes(space: Space) -> int:

@@ -10,9 +10,8 @@ from typing import Final
 
 from filelock import FileLock, Timeout
 
-from ..base.cache_folder import MARKER, cache_folder, is_marked
+from ..base.cache_folder import ACCEPTED, MARKER, cache_folder, is_marked
 from ..base.errors import InputError
-from ..review import exemplar_store
 from .timings import forget
 
 
@@ -31,7 +30,8 @@ KINDS: Final = (
     Kind("captions", "caption banks", ("captions",)),
     Kind("speeds", "speeds measured", ("speed",)),
     Kind("library", "sample library", ("sample-library",)),
-    Kind("exemplars", "accepted regions, for suggestions", (exemplar_store.FOLDER,)),
+    # The second folder is that of earlier versions; nobody reads it any more.
+    Kind("exemplars", "accepted regions, for suggestions", (ACCEPTED, "exemplars")),
 )
 NEVER_CLEARED: Final = {
     "diffusion": "decoders that draw pictures",

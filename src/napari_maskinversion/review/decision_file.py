@@ -228,11 +228,16 @@ def _index(identity: ImageIdentity) -> Path:
     return cache_folder() / "review" / f"{identity.content[:32]}.places"
 
 
-def _followed(image: Path | None, identity: ImageIdentity) -> list[Path]:
-    """Return files beside images of the same pixels that are gone: renamed, moved, or deleted."""
+def _followed(
+    image: Path | None, identity: ImageIdentity, own: Sequence[Path] | None = None
+) -> list[Path]:
+    """Return files beside images of the same pixels that are gone: renamed, moved, or deleted.
+
+    ``own`` are the `_places` of the image, if they are known.
+    """
     if image is None or is_address(image) or not identity.content:
         return []
-    own, listed = _places(image, identity), []
+    own, listed = _places(image, identity) if own is None else own, []
     with suppress(OSError, UnicodeDecodeError):
         listed = [Path(line) for line in _index(identity).read_text("utf-8").splitlines()]
     with suppress(OSError):  # a folder that was moved after its images were renamed
@@ -280,16 +285,21 @@ def _list_place(path: Path, identity: ImageIdentity) -> None:
                 file.write(line)
 
 
+def decision_files(image: Path | None, identity: ImageIdentity) -> list[Path]:
+    """Return where decisions about an image are looked for; most of these files are not there."""
+    places = _places(image, identity)
+    return [*places, *_followed(image, identity, places)]
+
+
 def has_decisions(image: Path | None, identity: ImageIdentity) -> bool:
     """Return whether there is a decision file for an image, without opening it."""
     # Unlike Path.exists, it takes a name that is too long.
-    return any(map(os.path.exists, (*_places(image, identity), *_followed(image, identity))))
+    return any(map(os.path.exists, decision_files(image, identity)))
 
 
 def read_runs(image: Path, identity: ImageIdentity) -> tuple[Run, ...]:
     """Read what `DecisionFile.runs` holds, without locking a file."""
-    places = (*_places(image, identity), *_followed(image, identity))
-    return _by_time(_read(path).runs for path in places)
+    return _by_time(_read(path).runs for path in decision_files(image, identity))
 
 
 def _by_time(files: Iterable[Sequence[Run]]) -> tuple[Run, ...]:

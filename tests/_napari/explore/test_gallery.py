@@ -14,8 +14,9 @@ from napari_maskinversion.app.explore.region_sources import IMAGE, LIBRARY, PROJ
 from napari_maskinversion.app.session import ProjectState, RegionPlace, outdated
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
-from napari_maskinversion.batch.decided import archive_file, decide_steps, place_in
+from napari_maskinversion.batch.decided import decide_steps
 from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.batch.project_index import archive_file, place_in
 from napari_maskinversion.library import deciding
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.store import Store

@@ -9,12 +9,13 @@ from qtpy.QtCore import Qt
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.library.library_controller import _placed_as_in
 from napari_maskinversion.app.explore import region_sources
-from napari_maskinversion.app.explore.region_sources import open_region, read_library
+from napari_maskinversion.app.explore.region_sources import library_source, open_region
 from napari_maskinversion.app.layer_input.layer_facts import FILE
 from napari_maskinversion.app.session import RegionPlace
 from napari_maskinversion.base.identity import ImagePlace, RegionKey
-from napari_maskinversion.batch.decided import add_to_library, archive_file
+from napari_maskinversion.batch.decided import add_to_library
 from napari_maskinversion.batch.opened import OpenProject, edit
+from napari_maskinversion.batch.project_index import archive_file
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results
 from tests.library.made import bundle, write_image
@@ -182,7 +183,7 @@ def test_of_a_file_with_several_images_the_one_of_the_region_is_opened(qtbot, pa
         qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy)
         np.testing.assert_array_equal(session.run.image.data, pixels[series])
     # So does the gallery, which calls the second one "(1)".
-    table = read_library(library)
+    table = library_source(library).table()
     frame = table.frame
     (row,) = frame.index[(frame["image"] == f"{file.as_posix()} (1)") & (frame["region"] == 2)]
     open_region(session, table.place(row))

@@ -6,9 +6,10 @@ import numpy as np
 from qtpy.QtCore import Qt
 
 from napari_maskinversion.app.session import Action
-from napari_maskinversion.batch.decided import archive_file, summarize
+from napari_maskinversion.batch.decided import summarize
 from napari_maskinversion.batch.opened import OpenProject, is_drawn, read_place
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
+from napari_maskinversion.batch.project_index import archive_file
 
 from ..panel.test_frame import MOST, NARROW, controls, names
 from ..panel.test_keyboard import CTRL, bring, press

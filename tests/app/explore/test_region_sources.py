@@ -1,29 +1,29 @@
 """Regions with their crops: of this image, of a project, of a library."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from napari_maskinversion.app.explore import region_sources
 from napari_maskinversion.app.explore.region_sources import (
+    library_source,
     of_image,
     of_library,
     of_project,
     open_region,
-    read_library,
 )
 from napari_maskinversion.app.session import ProjectState, RegionPlace
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.batch.decided import archive_file
 from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.batch.project_index import archive_file
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.thumbnails import outlined
 from napari_maskinversion.regions.label_images import PlaneRegions
-from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.results.export.archive import open_archive, save_archive
 from tests._napari.images.conftest import save
 from tests.library.made import bundle, write_image
 from tests.scenes import picture
@@ -37,7 +37,7 @@ def test_regions_of_this_image(shared, show, results):
     table = of_image(session)()
     assert list(table.frame["suggestion"]) == [one.suggestion for one in results.regions]
     assert table.frame["confidence"].between(0, 1).all()
-    np.testing.assert_allclose(table.embed([1, 0]), results.embeddings[[1, 0]], atol=1e-6)
+    np.testing.assert_allclose(table.embed([1, 0]), results.embeddings[[1, 0]], atol=1e-3)
     pictures = dict(table.thumbnails(range(len(results))))
     assert set(pictures) == set(range(len(results)))
     assert all(one.ndim == 3 and max(one.shape) <= 96 for one in pictures.values())
@@ -56,7 +56,7 @@ def test_regions_of_a_project_are_those_of_its_stored_results(shared, computed_o
     assert list(have.itertuples(index=False, name=None)) == want
     last = len(want) - 1
     other = stored[names[1]][-1]
-    np.testing.assert_allclose(table.embed([last, 0])[0], other.embedding, atol=1e-6)
+    np.testing.assert_allclose(table.embed([last, 0])[0], other.embedding, atol=1e-3)
     assert table.row_of(table.file(names[1]), RegionKey(other.id, other.position)) == last
     pictures = dict(table.thumbnails([last, 0]))
     assert all(pictures[row] is not None for row in (0, last))
@@ -66,28 +66,22 @@ def test_regions_of_a_project_are_those_of_its_stored_results(shared, computed_o
     assert asked == [RegionPlace(names[1], other.key, table.file(names[1]))]
 
 
-def test_images_that_were_run_with_other_settings_are_not_compared(
-    shared, computed_once, monkeypatch
-):
-    session, project = shared.session, OpenProject.read(computed_once)
+def test_images_that_were_run_with_other_settings_are_not_compared(shared, computed_once, tmp_path):
+    folder = shutil.copytree(computed_once, tmp_path / "copy")
+    session, project = shared.session, OpenProject.read(folder)
     session.project.state = ProjectState("cells", tuple(project.by_name), file=str(project.file))
     table = of_project(session)()
     assert len(table.embed(range(len(table.frame)))) == len(table.frame)
-
-    def another_model(file):
-        stored = open_archive(file)
-        info = replace(stored.results.info, fingerprint=str(file))
-        return replace(stored, results=replace(stored.results, info=info))
-
-    monkeypatch.setattr(region_sources, "open_archive", another_model)
+    file = archive_file(project, next(iter(project.by_name)))
+    stored = open_archive(file)
+    info = replace(stored.results.info, fingerprint="another model")
+    save_archive(replace(stored, results=replace(stored.results, info=info)), file)
     table = of_project(session)()
     with pytest.raises(InputError, match="different settings"):
         table.embed(range(len(table.frame)))
 
 
 def test_an_image_that_is_gone_or_another_one_has_no_crops(shared, computed_once, tmp_path):
-    import shutil
-
     folder = shutil.copytree(computed_once, tmp_path / "copy")
     session, project = shared.session, OpenProject.read(folder)
     session.project.state = ProjectState("cells", tuple(project.by_name), file=str(project.file))
@@ -105,7 +99,7 @@ def test_regions_of_a_library(tmp_path):
     one = bundle(4, decisions=["accepted", "rejected", "undecided", "undecided"])
     library.add(one, image=write_image(tmp_path))
     library.add(bundle(4, fingerprint="other model"))  # the same regions again, in another space
-    table = read_library(library)
+    table = library_source(library).table()
     assert list(table.frame["decision"]) == ["accepted", "rejected", "undecided", "undecided"]
     assert list(table.frame["label"]) == ["dust", "", "", ""]
     assert table.frame["id"].is_unique

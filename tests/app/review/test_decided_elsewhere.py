@@ -67,8 +67,8 @@ def test_decisions_of_project_and_library_are_of_one_space_and_the_files_win(pro
     places = ((content(9), RegionKey(1)), (content(0), RegionKey(1)), (content(0), plane))
     known = {place: (vectors(1)[0], "x") for place in places}
     elsewhere = Elsewhere(project.file, library, known)
-    taught = elsewhere.taught(shown.results, content(0))
-    labels = {place: label for place, (_, label, _) in taught.items()}
+    samples = elsewhere.samples(shown.results, content(0))
+    labels = {place: sample.label for place, sample in samples.items()}
     assert labels == {
         (content(9), RegionKey(1)): "x",
         (content(0), plane): "x",
@@ -78,7 +78,8 @@ def test_decisions_of_project_and_library_are_of_one_space_and_the_files_win(pro
         (content(1), RegionKey(2)): None,
         (content(1), RegionKey(3)): WORDS[1],
     }
-    np.testing.assert_allclose(taught[content(7), RegionKey(2)][0], vectors(5, 7)[1], atol=1e-3)
+    sample = samples[content(7), RegionKey(2)]
+    np.testing.assert_allclose(sample.embedding, vectors(5, 7)[1], atol=1e-3)
     assert elsewhere.notes == [
         "Left out 5 decisions about regions of other models or settings, whose embeddings cannot "
         "be compared."
@@ -140,5 +141,5 @@ def test_an_image_whose_results_cannot_be_read_is_named(project):
     folder = project.out / ARCHIVES / file_name("image-1.png")
     (folder / "results.npz").write_bytes(b"no archive")
     elsewhere = Elsewhere(project.file)
-    assert elsewhere.taught(bundle(seed=0).results, content(0)) == {}
+    assert elsewhere.samples(bundle(seed=0).results, content(0)) == {}
     assert elsewhere.notes[0].startswith("Left out image-1.png: ")

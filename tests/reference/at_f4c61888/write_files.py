@@ -4,7 +4,6 @@
 """
 
 import os
-import shutil
 import sys
 import tempfile
 from dataclasses import replace
@@ -57,7 +56,6 @@ from napari_maskinversion.results.export.bundle import Bundle, compress_masks  #
 from napari_maskinversion.results.export.catalogue import export  # noqa: E402
 from napari_maskinversion.results.settings import RunSettings  # noqa: E402
 from napari_maskinversion.review.decisions import Suggestion  # noqa: E402
-from napari_maskinversion.review.exemplar_store import ExemplarStore  # noqa: E402
 from napari_maskinversion.review.reporting import decided_bundle  # noqa: E402
 from napari_maskinversion.review.review import Review  # noqa: E402
 
@@ -235,12 +233,6 @@ export(scene[1], folder / "regions.geojson", "geojson")
 export(scene[1], folder / "coco.json", "coco")
 
 # -- what is kept in the cache folder and the configuration folder --------------------------------
-
-exemplars = ExemplarStore("abc123", 4)
-vectors = np.eye(4, dtype=np.float32)
-key = ("f" * 32, RegionKey(7, (("t", 3), ("z", 12))))
-exemplars.write({("e" * 32, RegionKey(2)): (vectors[0], "red cell"), key: (vectors[1], "µ")})
-shutil.copytree(exemplars.path.parent, folder / "exemplars")
 
 save(Preferences(model="demo", device="cpu", heatmap="magma", live=True, offline=True))
 options = ReviewOptions(order="largest", learn=True)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView
 
+from ...app.explore.region_sources import library_source, project_source
 from ...app.explore.searches import (
     Example,
     FarHits,
@@ -17,10 +18,9 @@ from ...app.explore.searches import (
     Query,
     find_anywhere,
     find_regions,
-    in_library,
-    in_project,
     reusable,
     search_of,
+    search_regions,
 )
 from ...app.requests.preparing import find_request
 from ...app.work.model_store import Kept
@@ -272,11 +272,12 @@ class FindSection(ProgressSection):
         elif self.where.currentIndex() == 1:
             if project is None or not project.file:
                 raise InputError("No project is open; open one on the tab Images.")
-            self.start(partial(in_project, query, Path(project.file), project.title, store))
+            source = partial(project_source, Path(project.file))
+            self.start(partial(search_regions, query, source, store))
         elif library is None:
             raise InputError("Choose a library first, above.")
         else:
-            self.start(partial(in_library, query, library, store))
+            self.start(partial(search_regions, query, partial(library_source, library), store))
 
     def _example_now(self) -> Example | None:
         """Return the selected regions; without any those of the last search, on any image."""

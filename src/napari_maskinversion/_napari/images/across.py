@@ -16,9 +16,10 @@ from ...app.session import Action, Session, staleness
 from ...app.work.driver import Job, show
 from ...app.work.model_store import ModelStore
 from ...base.wording import counted
-from ...batch.decided import accept_steps, decide_steps, place_in, take_back_steps
+from ...batch.decided import accept_steps, decide_steps, take_back_steps
 from ...batch.exporting import FILES
 from ...batch.opened import OpenProject
+from ...batch.project_index import place_in
 from ...review.decisions import Step
 from ...review.together import Decided, Verdict
 from ..widgets.dialogs import ask_folder, ask_where, may_replace

@@ -19,9 +19,9 @@ from ...app.review.suggestions import Suggestions
 from ...app.session import ResultRecord, Session
 from ...app.work.model_store import ModelStore
 from ...base.errors import MaskInversionError
+from ...learning.samples import LabelledEmbedding, RegionOfImage
 from ...results.results import Results
 from ...review.decisions import Step
-from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ...review.review import Review
 
 _TOO_FEW: Final = "Learns once two words are accepted, or one and a rejection."
-Changes = dict[ExemplarKey, "LabelledEmbedding | None"]
+Changes = dict[RegionOfImage, "LabelledEmbedding | None"]
 
 
 class ReviewLearning(QObject):
@@ -196,12 +196,12 @@ class KnownRegions(QObject):
             self._known[space].update(changes)
             self._worker.start(partial(_write, space, embed_dim, changes))
 
-    def accepted(self, results: Results) -> dict[ExemplarKey, LabelledEmbedding]:
+    def accepted(self, results: Results) -> dict[RegionOfImage, LabelledEmbedding]:
         """Return the accepted regions embedded by the model of these results."""
         known = self._known.get(results.info.space, {})
         return {place: one for place, one in known.items() if one is not None}
 
-    def _told(self, outcome: tuple[str, Mapping[ExemplarKey, LabelledEmbedding], str]) -> None:
+    def _told(self, outcome: tuple[str, Mapping[RegionOfImage, LabelledEmbedding], str]) -> None:
         space, kept, note = outcome
         if kept:
             self._known[space] = {**kept, **self._known[space]}  # newer entries win
@@ -211,14 +211,14 @@ class KnownRegions(QObject):
             self.problem.emit(note)
 
 
-def _read(space: str, embed_dim: int) -> tuple[str, Mapping[ExemplarKey, LabelledEmbedding], str]:
-    from ...review.exemplar_store import ExemplarStore
+def _read(space: str, embed_dim: int) -> tuple[str, Mapping[RegionOfImage, LabelledEmbedding], str]:
+    from ...library.accepted_regions import AcceptedRegions
 
-    stored = ExemplarStore(space, embed_dim).read()
+    stored = AcceptedRegions(space, embed_dim).read()
     return space, stored.regions, stored.note
 
 
 def _write(space: str, embed_dim: int, changes: Changes) -> tuple[str, Changes, str]:
-    from ...review.exemplar_store import ExemplarStore
+    from ...library.accepted_regions import AcceptedRegions
 
-    return space, {}, ExemplarStore(space, embed_dim).write(changes)
+    return space, {}, AcceptedRegions(space, embed_dim).write(changes)

@@ -6,39 +6,36 @@ and return the work that reads the table, for a worker. No Qt here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
-from ...base.identity import ImagePlace, Position, RegionKey, plane_of
-from ...base.regions import Region
-from ...base.wording import one_line
-from ...batch.decided import archive_file, has_its_image, place_in
+from ...base.identity import ImageIdentity, ImagePlace, Position, RegionKey, plane_of
+from ...batch.decided import has_its_image
 from ...batch.opened import OpenProject
+from ...batch.project_index import IndexedImage, ProjectIndex, place_in
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
 from ...library.deciding import names_of
 from ...library.library import Library
 from ...library.thumbnails import Pixels, cut_out, outlined
-from ...results.export.archive import open_archive
-from ...results.export.bundle import CompressedRegion, compress_masks
+from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
 from ...results.results import Results
-from ...results.run_info import RunInfo
-from ...results.spaces import Space, check_alike
+from ...results.spaces import check_alike
 from ...review.decisions import Decision
-from ...review.reporting import decisions_of
+from ...review.reporting import decision_columns
 from ...review.together import Decided, Outline
 from ..layer_input.layer_facts import place_of_image
 from ..layer_input.pictures import copy_layer
 from ..session import RegionPlace, Session
-from ..work.driver import Job, check_stopped, show
+from ..work.driver import check_stopped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +44,7 @@ Box = tuple[int, int, int, int]
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.intp]
 Cut = Iterator[tuple[int, Pixels | None]]
+_SHOWN: Final = "shown"  # stands for the hash of the image in view
 COLUMNS: Final = (
     *("image", "region", "position", "suggestion", "confidence", "margin"),
     *("doubtful", "decision", "label", "area", "box"),
@@ -60,7 +58,7 @@ class RegionTable:
     ``frame`` has `COLUMNS`: image (its name in the project, its path in the library; "" for this
     image), number and plane of the region, its suggestion with confidence and margin (NaN where
     unknown), whether that is doubtful, the decision with the accepted label, the pixels it covers
-    and its box; and ``id`` (in the library) or -1. Decisions change in place, see `decide`.
+    and its box; and ``id`` and ``space`` in its library. Decisions change in place, see `decide`.
     """
 
     frame: pd.DataFrame
@@ -71,8 +69,7 @@ class RegionTable:
     # Unit embeddings (rows, e) of rows, all of one space; for a worker
     embed: Callable[[Sequence[int]], FloatArray]
     files: Mapping[str, ImagePlace] = field(default_factory=dict)  # Of images that have other names
-    spaces: Mapping[str, Space] = field(default_factory=dict)  # Of the images of a project
-    library: Library | None = None  # That the rows are of
+    library: Library | None = None  # That decides about the rows; None: their images do
     # The row of each region of the results shown, (N,); -1 for one that is not here
     here: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
     _rows: dict[Any, int] | None = None  # By file, number and plane; made when first asked for
@@ -185,8 +182,10 @@ class RegionTable:
 
 def no_regions() -> RegionTable:
     """Return a table without rows."""
-    none = np.zeros((0, 1), np.float32)
-    return RegionTable(frame=_frame(()), cut=lambda _: iter(()), embed=lambda _: none)
+    source = RegionSource(
+        library=Library.in_memory(), title="", cut=lambda _, __: iter(()), files={}
+    )
+    return source.table()
 
 
 def words_of(frame: pd.DataFrame) -> pd.Series[str]:
@@ -200,6 +199,117 @@ def open_region(session: Session, place: RegionPlace) -> None:
         session.project.open_region.emit(place)
     else:
         session.select_place(place)
+
+
+# -- one reader ------------------------------------------------------------------------------------
+
+
+class Crop(NamedTuple):
+    """A region that is to be cut out."""
+
+    row: int
+    id: int  # In the library
+    image: str
+    position: Position
+    box: Box
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegionSource:
+    """A library of regions, what its images are called, and where crops come from."""
+
+    library: Library
+    title: str
+    cut: Callable[[Library, Sequence[Crop]], Cut]
+    # Names of images, in order, and their files; None: images are called by their paths
+    files: Mapping[str, ImagePlace] | None = None
+    words: tuple[str, ...] = ()  # That can be given to regions, besides those that were accepted
+    problems: tuple[str, ...] = ()
+    decides: bool = False  # Whether decisions about its regions are made by the library
+
+    def table(self) -> RegionTable:
+        """Read all regions that can be shown together."""
+        if self.files is not None:
+            return self.table_of(self.library.rows())
+        # The regions of other spaces are the same ones again, or cannot be compared with these.
+        spaces = self.library.info()["spaces"]
+        largest = max(spaces, key=lambda number: spaces[number]["regions"], default=0)
+        return self.table_of(self.library.rows(space=largest))
+
+    def table_of(self, rows: pd.DataFrame) -> RegionTable:
+        """Return a table of regions of the library, see `Library.rows`."""
+        frame, files = self._frame(rows)
+        ids = frame["id"].to_numpy()
+        space_numbers = frame["space"].to_numpy()
+        library, spaces = self.library, self.library.spaces()
+        accepted = frame["label"].unique()
+        words = dict.fromkeys([*self.words, *accepted])
+        if self.files is None:
+            words = dict.fromkeys([*frame["suggestion"].unique(), *accepted])
+
+        def cut(rows: Sequence[int]) -> Cut:
+            wanted = frame[["id", "image", "position", "box"]].iloc[np.asarray(rows, np.intp)]
+            crops = zip(rows, wanted.itertuples(index=False, name=None), strict=True)
+            return self.cut(library, [Crop(int(row), *values) for row, values in crops])
+
+        def embed(rows: Sequence[int]) -> FloatArray:
+            chosen = np.asarray(rows, np.intp)
+            wanted, numbers = ids[chosen], space_numbers[chosen]
+            own = [spaces[number] for number in dict.fromkeys(numbers.tolist())]
+            check_alike(own)
+            embeddings = np.zeros((len(wanted), own[0].width if own else 1), np.float32)
+            for space in own:  # alike, but of a model whose file lies elsewhere
+                here = numbers == space.id
+                embeddings[here] = library.vectors(wanted[here].tolist())
+            return embeddings
+
+        return RegionTable(
+            frame=frame,
+            words=tuple(word for word in words if word),
+            problems=self.problems,
+            cut=cut,
+            embed=embed,
+            files=files,
+            library=library if self.decides else None,
+        )
+
+    def _frame(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, ImagePlace]]:
+        """Return rows with `COLUMNS`, and the files of images that have other names."""
+        places = list(map(ImagePlace, rows["image"], rows["series"].tolist()))
+        if self.files is None:
+            rows = rows.assign(image=names_of(rows))
+            named = zip(rows["image"], places, strict=True)
+            files = {name: place for name, place in named if place.series}
+        else:
+            files = dict(self.files)
+            names = {file: name for name, file in files.items()}
+            order = {name: number for number, name in enumerate(files)}
+            rows = rows.assign(image=[names.get(place, "") for place in places])
+            if "similarity" not in rows:  # else the best come first
+                by_image = rows["image"].map(order).fillna(0).to_numpy()
+                rows = rows.iloc[np.argsort(by_image, kind="stable")].reset_index(drop=True)
+        positions: Any = [plane_of(text) for text in rows["plane"]]
+        boxes: Any = list(zip(*(rows[edge] for edge in ("y0", "x0", "y1", "x1")), strict=True))
+        frame = rows.assign(
+            confidence=rows["confidence"].astype(float),
+            position=positions,
+            box=boxes,
+            doubtful=rows["flagged"].fillna(False).astype(bool),
+            label=rows["label"].where(rows["decision"] == "accepted", ""),
+        )
+        more = [name for name in ("id", "space", "similarity") if name in frame]
+        kinds = dict.fromkeys(("decision", "label"), object)
+        return frame[[*COLUMNS, *more]].astype(kinds), files
+
+
+def _read(make: Callable[[], RegionSource]) -> RegionTable:
+    return make().table()
+
+
+def cut_thumbnails(library: Library, crops: Sequence[Crop]) -> Cut:
+    """Yield the pictures that a library has of regions."""
+    for crop in crops:
+        yield crop.row, library.thumbnail(crop.id)
 
 
 # -- this image ------------------------------------------------------------------------------------
@@ -223,26 +333,30 @@ def of_image(session: Session) -> Callable[[], RegionTable]:
     results, masks, file = record.results, record.masks, shown_file(session)
     words = dict.fromkeys((*_words(results), *(() if review is None else review.words)))
 
-    def read() -> RegionTable:
+    def cut(library: Library, crops: Sequence[Crop]) -> Cut:
+        regions = library.masks([crop.id for crop in crops])
+        for crop in crops:
+            plane = planes.get(crop.position)
+            mask = regions.get(crop.id)
+            yield crop.row, None if plane is None else _cropped(plane, crop.box, mask)
+
+    def source() -> RegionSource:
         compressed = masks if isinstance(masks, dict) else compress_masks(masks or ())
-        regions = results.regions
-
-        def cut(rows: Sequence[int]) -> Cut:
-            for row in rows:
-                one = regions[row]
-                mask = compressed.get((one.position, one.id))
-                plane = planes.get(one.position)
-                yield row, None if plane is None else _cropped(plane, one.bbox, mask)
-
-        return RegionTable(
-            frame=_frame(_cells("", results, decisions)),
-            words=tuple(words),
-            cut=cut,
-            embed=lambda rows: np.stack([regions[row].embedding for row in rows]),
-            files={"": file},
+        library = Library.in_memory()
+        if results.regions:
+            library.add(
+                Bundle(
+                    results=results,
+                    masks=compressed,
+                    image=ImageIdentity(content=_SHOWN),
+                    columns=decision_columns(results, decisions),
+                )
+            )
+        return RegionSource(
+            library=library, title=IMAGE, cut=cut, files={"": file}, words=tuple(words)
         )
 
-    return read
+    return partial(_read, source)
 
 
 def shown_file(session: Session) -> ImagePlace:
@@ -258,82 +372,52 @@ def of_project(session: Session) -> Callable[[], RegionTable]:
     project = session.project.state
     if project is None or not project.file:
         raise InputError("No project is open; open one on the tab Images.")
-    return partial(read_project, Path(project.file))
+    return partial(_read, partial(project_source, Path(project.file)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ImageRows:
-    """The rows of one image, and what cuts them out."""
-
-    name: str
-    first: int
-    info: RunInfo
-    crops: Sequence[tuple[Position, Box, CompressedRegion | None]]
-
-
-def read_project(file: Path, doing: str = "reading") -> RegionTable:
-    """Read the stored results of all images of a project; for a worker."""
+def project_source(file: Path) -> RegionSource:
+    """Return the regions of a project, as its files are now; for a worker."""
     project = OpenProject.read(file)
-    cells: list[tuple[Any, ...]] = []
-    vectors: list[FloatArray] = []
-    words: dict[str, None] = dict.fromkeys(project.vocabulary.labels if project.vocabulary else ())
-    problems: list[str] = []
-    images: list[_ImageRows] = []
-    spaces: dict[str, Space] = {}
-    for number, name in enumerate(project.by_name):
-        show(partial(Job, text=f"{doing} {name}", fraction=number / len(project.by_name)))
-        if (archive := archive_file(project, name)) is None:
-            continue
-        try:
-            bundle = open_archive(archive)
-            decisions = decisions_of(bundle, project.path(name))
-        except (MaskInversionError, OSError) as error:
-            problems.append(f"{name}: {one_line(error)}")
-            continue
-        results = bundle.results
-        own = zip(results.regions, bundle.region_masks(), strict=True)
-        crops = [(one.position, one.bbox, mask) for one, mask in own]
-        images.append(_ImageRows(name, len(cells), results.info, crops))
-        spaces[name] = Space.of(results)
-        vectors += list(results.embeddings)  # no archive is read twice
-        cells += _cells(name, results, decisions)
-        words |= dict.fromkeys((*_words(results), *decisions.accepted().values()))
-    starts = [one.first for one in images]
+    index = ProjectIndex.fresh(project)
+    images = index.images()
+    words = dict.fromkeys(project.vocabulary.labels if project.vocabulary else ())
+    for image in images.values():
+        words |= dict.fromkeys(image.words)
 
-    def cut(rows: Sequence[int]) -> Cut:
-        wanted = np.asarray(rows)
-        places = np.searchsorted(starts, wanted, side="right") - 1
-        for place in np.unique(places):
-            own = wanted[places == place].tolist()
+    def cut(library: Library, crops: Sequence[Crop]) -> Cut:
+        masks = library.masks([crop.id for crop in crops])
+        by_image: dict[str, list[Crop]] = {}
+        for crop in crops:
+            by_image.setdefault(crop.image, []).append(crop)
+        for name, own in by_image.items():
             try:
-                yield from _cut_from_file(project, images[place], own)
+                yield from _cut_from_file(project, images[name], own, masks)
             except (MaskInversionError, OSError):  # the image is gone, or another one
-                yield from ((row, None) for row in own)
+                yield from ((crop.row, None) for crop in own)
 
-    def embed(rows: Sequence[int]) -> FloatArray:
-        check_alike(spaces[name] for name in dict.fromkeys(cells[row][0] for row in rows))
-        return np.stack([vectors[row] for row in rows])
-
-    return RegionTable(
-        frame=_frame(cells),
-        words=tuple(words),
-        problems=tuple(problems),
+    return RegionSource(
+        library=index.library,
+        title=project.title,
         cut=cut,
-        embed=embed,
         files={name: place_in(project, name) for name in project.by_name},
-        spaces=spaces,
+        words=tuple(words),
+        problems=tuple(f"{name}: {why}" for name, why in index.problems.items()),
     )
 
 
-def _cut_from_file(project: OpenProject, image: _ImageRows, rows: Sequence[int]) -> Cut:
+def _cut_from_file(
+    project: OpenProject,
+    image: IndexedImage,
+    crops: Sequence[Crop],
+    masks: Mapping[int, CompressedRegion],
+) -> Cut:
     if not has_its_image(project, image.name):
         raise InputError(f"{image.name} has changed.")
-    channels = image.info.settings.channels
-    with open_image(project.path(image.name), image.info.settings.series) as stack:
-        for row in rows:
-            position, box, mask = image.crops[row - image.first]
-            plane = stack.source(dict(position), channels and channels.split(","))
-            yield row, _cropped(plane, box, mask)
+    channels = image.channels
+    with open_image(project.path(image.name), image.series) as stack:
+        for crop in crops:
+            plane = stack.source(dict(crop.position), channels and channels.split(","))
+            yield crop.row, _cropped(plane, crop.box, masks.get(crop.id))
 
 
 # -- the library -----------------------------------------------------------------------------------
@@ -343,43 +427,13 @@ def of_library(session: Session) -> Callable[[], RegionTable]:
     """Return what reads the rows of the library in use."""
     if session.explore.library is None:
         raise InputError("No library is open.")
-    return partial(read_library, session.explore.library)
+    return partial(_read, partial(library_source, session.explore.library))
 
 
-def read_library(library: Library) -> RegionTable:
-    """Read the rows of the largest space of a library; for a worker.
-
-    Those of others are the same regions again, or cannot be compared with them.
-    """
-    spaces = library.info()["spaces"]
-    frame = library.rows(space=max(spaces, key=lambda one: spaces[one]["regions"], default=0))
-    ids = frame["id"].to_numpy()
-    accepted = (frame["decision"] == "accepted").to_numpy()
-    words = dict.fromkeys([*frame["suggestion"].unique(), *frame["label"].unique()])
-    positions: Any = [plane_of(text) for text in frame["plane"]]
-    files = map(ImagePlace, frame["image"], frame["series"].tolist())
-    boxes: Any = list(zip(*(frame[edge] for edge in ("y0", "x0", "y1", "x1")), strict=True))
-    made = frame[["region", "suggestion", "decision", "area", "id"]].assign(
-        image=names_of(frame),
-        confidence=frame["confidence"].astype(float),
-        position=positions,
-        box=boxes,
-        margin=np.nan,
-        doubtful=False,  # it keeps no figures for that
-        label=np.where(accepted, frame["label"], ""),
-    )
-
-    def cut(rows: Sequence[int]) -> Cut:
-        for row in rows:
-            yield row, library.thumbnail(int(ids[row]))
-
-    return RegionTable(
-        frame=made[[*COLUMNS, "id"]].astype(dict.fromkeys(("decision", "label"), object)),
-        words=tuple(word for word in words if word),
-        cut=cut,
-        embed=lambda rows: library.vectors(ids[np.asarray(rows, int)]),
-        library=library,
-        files={name: file for name, file in zip(made["image"], files, strict=True) if file.series},
+def library_source(library: Library) -> RegionSource:
+    """Return the regions of a library."""
+    return RegionSource(
+        library=library, title=library.folder.name, cut=cut_thumbnails, decides=True
     )
 
 
@@ -391,41 +445,14 @@ SOURCES: Final[Mapping[str, Callable[[Session], Callable[[], RegionTable]]]] = {
 }
 
 
-# -- rows ------------------------------------------------------------------------------------------
-
-
-def _cells(
-    image: str, results: Results, decisions: Mapping[RegionKey, Decision]
-) -> Iterable[tuple[Any, ...]]:
-    for one in results.regions:
-        decision = decisions.get(one.key)
-        yield (
-            image,
-            one.id,
-            one.position,
-            one.suggestion or one.source_label,
-            np.nan if one.ranking is None else float(one.ranking.probabilities[0]),
-            one.margin,
-            one.flagged,
-            "undecided" if decision is None else decision.status,
-            "" if decision is None else decision.label,
-            one.area,
-            one.bbox,
-        )
-
-
-def _frame(cells: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
-    import pandas as pd
-
-    frame = pd.DataFrame(list(cells), columns=list(COLUMNS))
-    return frame.astype(dict.fromkeys(("decision", "label"), object)).assign(id=-1)
-
-
 def _words(results: Results) -> tuple[str, ...]:
     vocabulary = results.info.vocabulary
     return () if vocabulary is None else vocabulary.labels
 
 
-def _cropped(plane: PlaneSource, box: Box, mask: CompressedRegion | Region | None) -> Pixels | None:
-    region = mask.unpack() if isinstance(mask, CompressedRegion) else mask
+def _cropped(plane: PlaneSource, box: Box, mask: CompressedRegion | None) -> Pixels | None:
+    region = None
+    if mask is not None:
+        with suppress(ValueError):  # damaged: then the box is shown
+            region = mask.unpack()
     return np.asarray(cut_out(plane, box, region))

@@ -7,24 +7,18 @@ project; in a library.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from ...base import progress_words as words
 from ...base.errors import InputError
-from ...base.identity import ImagePlace, RegionKey
-from ...base.identity import plane_of as position_of
 from ...base.regions import Region
 from ...language.ranking.query import direction, embed_query, wanted_and_not
 from ...language.ranking.ranking import RegionMatch, find
 from ...library.filters import Where
-from ...library.library import Library
-from ...library.thumbnails import Pixels, outlined
+from ...library.thumbnails import Pixels
 from ...regions.sam.checkpoints import on_disk
 from ...results.export.bundle import Masks, compress_masks
 from ...results.recipe import Recipe
@@ -33,7 +27,7 @@ from ...results.results import Results
 from ...results.run_info import RunInfo
 from ...results.settings import RunSettings
 from ...results.spaces import Space
-from ...review.decisions import STATUSES, class_of
+from ...review.decisions import STATUSES
 from ..layer_input.coordinates import Plane, ViewPoint, plane_of
 from ..layer_input.pictures import Picture, copy_picture
 from ..layer_input.run_input import PlaneFinder, identities, picture_digest, shown_to_model
@@ -42,9 +36,10 @@ from ..requests.run_task import Request, RunTask
 from ..session import RegionPlace, ResultRecord, Session, Snapshot
 from ..work.driver import Job, check_stopped, show
 from ..work.model_store import Kept, ModelStore
-from .region_sources import read_project
+from .region_sources import RegionSource
 
 if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
     from ...pipeline.finding import Candidates, FloatArray
 
 MOST: Final = 100  # hits shown of many images
@@ -255,7 +250,7 @@ def find_anywhere(
     )
 
 
-# -- in the project, in the library ----------------------------------------------------------------
+# -- in a project, in a library ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -295,61 +290,52 @@ class FarHits:
     about: str
 
 
-def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
-    """Search a library."""
+def search_regions(
+    query: Query, make_source: Callable[[], RegionSource], store: ModelStore
+) -> FarHits:
+    """Search the regions of a library, or those of a project."""
     model = store.load(query.model, query.device) if query.like is None else None
-    alike = None if query.like is None else query.like.space
-    space = library.space(model=model, like=alike).id
-    like = [] if query.like is None else [one.embedding for one in query.like.regions]
-    show(Job(text="searching the library"))
+    source = make_source()
+    library = source.library
+    show(Job(text=f"searching {source.title}"))
+    space = _space_of(query, source, model)
+    if space is None:
+        return FarHits((), query.about(0, 0, source.title) + _left_out(source, 0))
+    like = [] if query.like is None else [region.embedding for region in query.like.regions]
     where: Where = {"space": space}
     if query.only:
         where["decision" if query.only in STATUSES else "label"] = query.only
     rows = library.search(query.words, like=like, top=MOST, model=model, **where)
+    table = source.table_of(rows)
+    pictures = dict(table.thumbnails(range(len(rows))))
     hits = []
-    row: dict[Any, Any]
-    for row in rows.to_dict("records"):
-        check_stopped()
-        picture = library.thumbnail(row["id"])
-        y0, x0, y1, x1 = (row[name] for name in ("y0", "x0", "y1", "x1"))
-        file = ImagePlace(row["image"], row["series"])
-        key = RegionKey(row["region"], position_of(row["plane"]))
-        place = RegionPlace.of(file, key, (y0, x0, y1, x1))
-        shown = None if picture is None else outlined(picture)
-        hits.append(FarHit(place, row["similarity"], row["label"], shown))
+    for row, (similarity, label) in enumerate(zip(rows["similarity"], rows["label"], strict=True)):
+        place = table.place(row)
+        if source.decides:  # a region drawn again there is another one
+            box: Any = table.frame["box"].iat[row]
+            place = replace(place, box=box)
+        hits.append(FarHit(place, float(similarity), label, pictures.get(row)))
     total = library.info()["spaces"][space]["regions"]
-    return FarHits(tuple(hits), query.about(len(hits), total, library.folder.name))
+    text = query.about(len(hits), total, source.title)
+    return FarHits(tuple(hits), text + _left_out(source, library.count_images(space)))
 
 
-def in_project(query: Query, file: Path, title: str, store: ModelStore) -> FarHits:
-    """Search the stored results of a project."""
-    if query.like is None:
-        model = store.load(query.model, query.device)
-        looked_for, fingerprint = embed_query(model, query.words), model.fingerprint
-    table = read_project(file, "searching")
-    if query.like is not None:
-        looked_for, about = query.like.embedding, query.like.space.about
-    else:  # of several spaces of the model, the first one
-        about = next(
-            (one.about for one in table.spaces.values() if one.fingerprint == fingerprint), ""
-        )
-    compared = [name for name, one in table.spaces.items() if one.about == about]
-    there = table.frame["image"].isin(compared).to_numpy()
-    states = table.frame[["decision", "label", "suggestion"]]
-    labels = [class_of(*one) for one in states.itertuples(index=False, name=None)]
-    if query.only:
-        own = table.frame["decision"] if query.only in STATUSES else np.array(labels, object)
-        rows = np.flatnonzero(there & (own == query.only)).tolist()
-    else:
-        rows = np.flatnonzero(there).tolist()
-    similar = (table.embed(rows) * looked_for).sum(1) if rows else np.zeros(0)
-    best = np.argsort(-similar, kind="stable")[:MOST]
-    pictures = dict(table.thumbnails([rows[at] for at in best]))
-    hits = tuple(
-        FarHit(table.place(row), float(value), labels[row], pictures.get(row))
-        for row, value in ((rows[at], similar[at]) for at in best)
-    )
-    text = query.about(len(hits), int(there.sum()), title)
-    if left_out := len(table.files) - len(compared):
-        text += f" {left_out:,} images have no results, damaged or other ones (model, settings)."
-    return FarHits(hits, text)
+def _space_of(query: Query, source: RegionSource, model: Backbone | None) -> int | None:
+    """Return the space to search in; None if no image of a project has such embeddings."""
+    alike = None if query.like is None else query.like.space
+    if source.files is None:
+        return source.library.space(model=model, like=alike).id
+    for space in source.library.spaces().values():  # the largest comes first
+        if alike is not None and space.about == alike.about:
+            return space.id
+        if model is not None and space.fingerprint == model.fingerprint:
+            return space.id
+    return None
+
+
+def _left_out(source: RegionSource, searched: int) -> str:
+    """Say how many images of a project were not searched."""
+    count = len(source.files or ()) - searched
+    if count <= 0:
+        return ""
+    return f" {count:,} images have no results, damaged or other ones (model, settings)."

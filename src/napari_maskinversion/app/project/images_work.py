@@ -6,7 +6,6 @@ Nothing here imports torch, pandas or pyarrow before its work begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,8 +15,9 @@ from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
 from ...base.wording import counted, one_line
-from ...batch.decided import Summary, add_to_library, summarize, update_library
+from ...batch.decided import DecidedImages, Summary, keep_computed, summaries
 from ...batch.opened import OpenProject
+from ...batch.project_index import ProjectIndex
 from ...review.together import Decided
 from ..requests.preparing import check_on_disk
 from ..work.driver import Job, check_stopped, show
@@ -90,7 +90,7 @@ def open_work(
         if compute is not None and task is not None and not is_computed(task):
             _held = hold(project.out)
             problem = run_task(task, model=compute()).problem
-            problem = problem or _kept_in_library(project, name)
+            problem = problem or _keep(project, name)
     except Cancelled:
         raise
     except MaskInversionError as error:  # it can still be looked at
@@ -101,24 +101,21 @@ def open_work(
     return opened
 
 
-def _kept_in_library(project: OpenProject, name: str) -> str:
-    """Add a computed image to the project's library; return why that failed."""
-    try:
-        add_to_library(project, name)
-    except MaskInversionError as error:
-        return f"it was computed, but not added to the library: {' '.join(str(error).split())}"
-    return ""
+def _keep(project: OpenProject, name: str) -> str:
+    """Keep a computed image in the index and the library; return why the library lacks it."""
+    _, problem = keep_computed(project, name)
+    return f"it was computed, but {problem}" if problem else ""
 
 
 def list_work(project: OpenProject, names: Sequence[str]) -> None:
     """Read what the list shows of images; a broken one is shown as such."""
     from .opening import count_regions, thumbnail
 
+    known = summaries(ProjectIndex.fresh(project, names), names)
     for name in names:
-        picture, summary = None, Summary()
+        picture, summary = None, known[name]
         try:
             picture = thumbnail(project.path(name), project.settings_of(name).series, SIDE)
-            summary = summarize(project, name)
             if summary.regions is None and not summary.problem:
                 summary = Summary(regions=count_regions(project, name))
         except (MaskInversionError, OSError) as error:
@@ -153,7 +150,7 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
                     ended.disk_full = report.problem
                     break
                 ended.computed += not report.problem
-                if problem := report.problem or _kept_in_library(project, report.name):
+                if problem := report.problem or _keep(project, report.name):
                     ended.problems[report.name] = problem
                 show(About(report.name))
     except Cancelled:
@@ -185,16 +182,14 @@ def decide_work(
     """Decide about regions, image by image; Cancel keeps what was decided so far."""
     done: dict[str, Step] = {}
     problems: dict[str, str] = {}
+    images: DecidedImages | None = None
     try:
         for number, (name, step, problem) in enumerate(steps(project), 1):
             if step:
                 done[name] = step
-                summary = None
-                with suppress(MaskInversionError, OSError):
-                    if library is not None:
-                        update_library(project, name, library)
-                with suppress(MaskInversionError, OSError):
-                    summary = summarize(project, name)
+                if images is None:
+                    images = DecidedImages(project)
+                summary = images.take(name, step, library)
                 show(About(name, summary))  # stops here if it has to
             if problem:
                 problems[name] = problem

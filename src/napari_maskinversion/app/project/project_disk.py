@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...base.errors import EmptyMaskError, MaskInversionError
+from ...base.errors import EmptyMaskError, InputError, MaskInversionError
 from ...base.identity import Position, RegionIdentity, identify
 from ...base.regions import Region
 from ...base.wording import one_line
@@ -154,7 +154,7 @@ class ProjectDisk:
 
         ``identities`` are its regions; results of only some of those that are saved are not kept.
         """
-        from ...batch.decided import add_to_library
+        from ...batch.decided import keep_computed
         from ...batch.finished import Finished
         from ...batch.image_run import store
         from ...pipeline.job import open_job
@@ -170,7 +170,9 @@ class ProjectDisk:
         with open_job(task.image, task.regions, task.settings) as job:
             bundle = job.bundle(results, masks)
         store(task, bundle, finished)
-        add_to_library(self.project, name)
+        _, problem = keep_computed(self.project, name)
+        if problem:
+            raise InputError(f"{name} was computed, but {problem}")
         return Written(project=self.project, image=name)
 
     def set_states(self, done: Mapping[str, bool]) -> Written | None:

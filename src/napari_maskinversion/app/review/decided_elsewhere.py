@@ -5,34 +5,28 @@ No Qt, no napari. It reads files, so it belongs in a worker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from ...base.errors import MaskInversionError
 from ...base.identity import ImagePlace
-from ...base.progress import tick
 from ...base.wording import counted
-from ...batch.decided import archive_file, place_in
 from ...batch.opened import OpenProject
-from ...learning.features import UNKNOWN, HasMeasures, Measured
-from ...library.deciding import key_of
+from ...batch.project_index import ProjectIndex, place_in
+from ...learning.features import UNKNOWN
+from ...learning.samples import LabelledEmbedding, RegionOfImage, TrainingSample
 from ...library.library import Library
-from ...results.export.archive import open_archive
+from ...library.training_samples import decided_places, places_without_lesson, read_samples
 from ...results.recipe import Recipe
 from ...results.results import Results
 from ...results.spaces import Space
-from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, places
-from ...review.reporting import decisions_of, image_of
 
-FloatArray = npt.NDArray[np.float32]
-_DECIDED = ("accepted", "rejected")
-Taught = dict["ExemplarKey", tuple[FloatArray, "str | None", HasMeasures]]
-"""Embedding, accepted label (None: rejected) and measures, by the image's hash and the region."""
+Samples = dict[RegionOfImage, TrainingSample]
+
+
+def places_of(results: Results, image_hash: str) -> set[RegionOfImage]:
+    """Return where the regions of results are: other planes of the image are elsewhere."""
+    return {(image_hash, region.key) for region in results.regions}
 
 
 @dataclass(slots=True, eq=False)
@@ -41,72 +35,53 @@ class Elsewhere:
 
     project: Path | None = None
     library: Library | None = None
-    accepted: Mapping[ExemplarKey, LabelledEmbedding] = field(default_factory=dict)  # Kept ones
+    # Regions that were accepted earlier
+    accepted: Mapping[RegionOfImage, LabelledEmbedding] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # What was left out
     # By the image's hash: its name, and where the project has it; without one, the library
     names: dict[str, str] = field(default_factory=dict)
     files: dict[str, ImagePlace] = field(default_factory=dict)
-    _other: int = 0  # decisions about regions of other spaces
+    _other: int = 0  # Decisions about regions of other spaces
 
-    def taught(self, results: Results, image: str) -> Taught:
+    def samples(self, results: Results, image_hash: str) -> Samples:
         """Return decisions about regions of the space of these results, but for their own."""
-        taught: Taught = {place: (*one, UNKNOWN) for place, one in self.accepted.items()}
-        recipe, own = Space.of(results).recipe, places(results, image)
-        for one in (self._of_library(recipe), self._of_project(recipe, own)):  # the files win
-            taught |= one
+        recipe, own = Space.of(results).recipe, places_of(results, image_hash)
+        samples: Samples = {}
+        for place, (embedding, label) in self.accepted.items():
+            samples[place] = TrainingSample(embedding, label, *place, UNKNOWN)
+        if self.library is not None:
+            self._add(samples, self.library, recipe, own, lambda file: PurePath(file.path).name)
+            if self.project is not None:
+                self.files.clear()  # places are those of the project
+        if self.project is not None:  # what its files say wins
+            project = OpenProject.read(self.project)
+            index = ProjectIndex.fresh(project)
+            self.notes += [f"Left out {name}: {why}" for name, why in index.problems.items()]
+            for place in places_without_lesson(index.library):
+                samples.pop(place, None)
+            names = {place_in(project, name): name for name in project.by_name}
+            self._add(samples, index.library, recipe, own, lambda file: names.get(file, file.title))
         if self._other:
             self.notes.append(
                 f"Left out {counted(self._other, 'decision')} about regions of other models or "
                 "settings, whose embeddings cannot be compared."
             )
-        return {place: one for place, one in taught.items() if place not in own}
+        return {place: sample for place, sample in samples.items() if place not in own}
 
-    def _of_library(self, recipe: Recipe) -> Taught:
-        if self.library is None:
-            return {}
-        taught: Taught = {}
-        rows = self.library.rows(decision=_DECIDED)
-        for _, own in rows.groupby("space"):
-            ids = own["id"].tolist()
-            if self.library.space(ids).recipe.differences(recipe):
-                self._other += len(own)
-                continue
-            named: Iterator[Any] = own.itertuples()
-            both = zip(self.library.vectors(ids), self.library.about(ids), strict=True)
-            for row, (vector, (content, known)) in zip(named, both, strict=True):
-                region = Measured(row.area, (row.y0, row.x0, row.y1, row.x1), known)
-                taught[content, key_of(row)] = vector, row.label or None, region
-                self.names[content] = PurePath(row.image).name
-                if self.project is None:
-                    self.files[content] = ImagePlace(row.image, row.series)
-        return taught
-
-    def _of_project(self, recipe: Recipe, own: set[ExemplarKey]) -> Taught:
-        if self.project is None:
-            return {}
-        taught: Taught = {}
-        project = OpenProject.read(self.project)
-        for place, name in enumerate(project.by_name):
-            tick("Decisions", place, len(project.by_name))
-            try:
-                file = archive_file(project, name)
-                bundle = None if file is None else open_archive(file)
-                if bundle is None:
-                    continue
-                content = image_of(bundle).content
-                decisions = decisions_of(bundle, project.path(name))
-            except (MaskInversionError, OSError) as error:
-                self.notes.append(f"Left out {name}: {' '.join(str(error).split())}")
-                continue
-            self.names[content], self.files[content] = name, place_in(project, name)
-            is_other = bool(Space.of(bundle.results).recipe.differences(recipe))
-            for region in bundle.results.regions:
-                key = region.key
-                decision = decisions.get(key)
-                if decision is None or decision.status not in _DECIDED:
-                    taught.pop((content, key), None)
-                elif is_other:
-                    self._other += (content, key) not in own
-                else:
-                    taught[content, key] = region.embedding, decision.label or None, region
-        return taught
+    def _add(
+        self,
+        samples: Samples,
+        library: Library,
+        recipe: Recipe,
+        own: set[RegionOfImage],
+        name_of: Callable[[ImagePlace], str],
+    ) -> None:
+        """Add the decisions that a library has about regions that can be compared."""
+        alike, others = list[int](), list[int]()
+        for number, other in library.spaces().items():
+            (others if other.recipe.differences(recipe) else alike).append(number)
+        for stored in read_samples(library, alike, {}):
+            image_hash, file = stored.sample.image_hash, ImagePlace(stored.image, stored.series)
+            samples[stored.place] = stored.sample
+            self.names[image_hash], self.files[image_hash] = name_of(file), file
+        self._other += sum(place not in own for place in decided_places(library, others))

@@ -6,12 +6,11 @@ No Qt, no napari. `learn` and `train` belong in a worker.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...base.identity import RegionKey
@@ -20,18 +19,24 @@ from ...language.labels.label import Label
 from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ...learning.classifier import Classifier
 from ...learning.evidence import doubt_text
-from ...learning.features import UNKNOWN, HasMeasures, measured
+from ...learning.features import UNKNOWN
+from ...learning.samples import (
+    LabelledEmbedding,
+    RegionOfImage,
+    TrainingSample,
+    fit_embeddings,
+    fit_samples,
+)
 from ...results.results import Results
-from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, places
+from .decided_elsewhere import places_of
 from .region_place import RegionPlace
 from .suggestions import Suggestions, text_best
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-    from .decided_elsewhere import Elsewhere, Taught
+    from .decided_elsewhere import Elsewhere, Samples
 
 _NAMED: Final = 5
-Example = tuple[npt.NDArray[np.float32], "str | None", ExemplarKey, HasMeasures]
 
 
 def learn(
@@ -39,7 +44,7 @@ def learn(
     results: Results,
     decided: Mapping[int, str | None],
     image: str,
-    known: Mapping[ExemplarKey, LabelledEmbedding],
+    known: Mapping[RegionOfImage, LabelledEmbedding],
     more_words: bool = False,
 ) -> Suggestions | None:
     """Rank all rows as decided ones teach, and regions elsewhere; None if they cannot yet.
@@ -47,16 +52,21 @@ def learn(
     Rejected rows have None. Of regions elsewhere, words of the list or of this image count, or
     with ``more_words`` all.
     """
-    own = places(results, image)
-    others: Taught = {place: (*one, UNKNOWN) for place, one in known.items() if place not in own}
-    words, examples = _examples(results, decided, image, others, more_words)
-    if len({label for _, label, _, _ in examples}) < 2:
+    own = places_of(results, image)
+    others: Samples = {
+        place: TrainingSample(embedding, label, *place, UNKNOWN)
+        for place, (embedding, label) in known.items()
+        if place not in own
+    }
+    words, samples = _samples(results, decided, image, others, more_words)
+    if len({sample.label for sample in samples}) < 2:
         return None
-    begun = _begun(load, results, words, results.info.vocabulary)
-    features = begun.features_of([region for *_, region in examples])
+    untrained = _untrained(load, results, words, results.info.vocabulary)
+    features = untrained.features_of([sample.measures for sample in samples])
     try:
-        more = {"features": features, "names": begun.features, "validate": False}
-        classifier = _fitted(begun, examples, **more)
+        classifier = fit_embeddings(
+            untrained, samples, features=features, names=untrained.features, validate=False
+        )
     except InputError:  # of one class, once contradictions are left out
         return None
     # Keys accept the words of a ranking; "none of these" is what a region is suggested to be.
@@ -105,61 +115,70 @@ def train(
     Of other images, words of the list or of this image count; with ``measures``, regions that were
     measured, and what was.
     """
-    others, notes = elsewhere.taught(results, image), elsewhere.notes
-    words, examples = _examples(results, decided, image, others)
-    begun, known = _begun(load, results, words), {None, NONE_OF_THESE, *words.words}
-    if strange := Counter(label for _, label, _ in others.values() if label not in known):
-        named = ", ".join(repr(label) for label, _ in strange.most_common(_NAMED))
+    others, notes = elsewhere.samples(results, image), elsewhere.notes
+    words, samples = _samples(results, decided, image, others)
+    untrained = _untrained(load, results, words)
+    listed = {None, NONE_OF_THESE, *words.words}
+    unlisted = Counter(sample.label for sample in others.values() if sample.label not in listed)
+    if unlisted:
+        named = ", ".join(repr(label) for label, _ in unlisted.most_common(_NAMED))
+        if len(unlisted) > _NAMED:
+            named += ", ..."
         notes.append(
-            f"Left out {counted(strange.total(), 'decision')} about other images with words that "
-            f"are not in the list: {named}{', ...' * (len(strange) > _NAMED)}"
+            f"Left out {counted(unlisted.total(), 'decision')} about other images with words that "
+            f"are not in the list: {named}"
         )
     kinds = ("shape", "intensity") if measures else ()
-    names, kept, features, left_out = measured(kinds, [region for *_, region in examples])
-    examples = [examples[row] for row in kept]
-    classifier = _fitted(begun, examples, features=features, names=names)
-    here = np.count_nonzero(kept < len(decided))  # they come first
-    notes += [*left_out, *classifier.notes]
-    own, wrong = list[RegionKey](), list[RegionPlace]()
+    classifier, kept = fit_samples(untrained, samples, kinds)
+    samples = [samples[row] for row in kept]
+    count_here = np.count_nonzero(kept < len(decided))  # they come first
+    notes += classifier.notes
+    doubtful_here: list[RegionKey] = []
+    doubtful_places: list[RegionPlace] = []
     doubts: list[str] = []
-    for row, looks_like in classifier.doubtful([label for _, label, _, _ in examples]):
-        _, label, (content, key), _ = examples[row]
-        where = "region" if content == image else elsewhere.names.get(content, "an earlier image")
-        if row < here:
-            own.append(key)
-        if (file := elsewhere.files.get(content)) is not None:
-            wrong.append(RegionPlace.of(file, key))
-        doubts.append(doubt_text(f"{where} {key}", label, looks_like))
-    told = replace(classifier, notes=tuple(notes), doubts=tuple(doubts))
-    return Trained(told, image, own, wrong)
+    for row, looks_like in classifier.doubtful([sample.label for sample in samples]):
+        sample = samples[row]
+        key, image_hash = sample.key, sample.image_hash
+        where = "region"
+        if image_hash != image:
+            where = elsewhere.names.get(image_hash, "an earlier image")
+        if row < count_here:
+            doubtful_here.append(key)
+        file = elsewhere.files.get(image_hash)
+        if file is not None:
+            doubtful_places.append(RegionPlace.of(file, key))
+        doubts.append(doubt_text(f"{where} {key}", sample.label, looks_like))
+    classifier = replace(classifier, notes=tuple(notes), doubts=tuple(doubts))
+    return Trained(classifier, image, doubtful_here, doubtful_places)
 
 
-def _examples(
+def _samples(
     results: Results,
     decided: Mapping[int, str | None],
     image: str,
-    others: Taught,
+    others: Samples,
     more_words: bool = False,
-) -> tuple[Vocabulary, list[Example]]:
-    """Return words, and decided rows and other regions: embedding, label, image, measures."""
+) -> tuple[Vocabulary, list[TrainingSample]]:
+    """Return words, and samples: the decided rows of the results come first."""
     if (vocabulary := results.info.vocabulary) is None:
         raise InputError("These results have no words; run again with some first.")
     listed = [one for one in vocabulary.full_labels if one.name != NONE_OF_THESE]
-    taught = [*decided.values(), *(label for _, label, _ in others.values() if more_words)]
-    typed = {*taught} - {None, NONE_OF_THESE, *vocabulary.words}
+    labels = set(decided.values())
+    if more_words:
+        labels |= {sample.label for sample in others.values()}
+    typed = labels - {None, NONE_OF_THESE, *vocabulary.words}
     words = Vocabulary.of([*listed, *map(Label, sorted(map(str, typed)))], vocabulary.templates)
-    known, rows = {None, NONE_OF_THESE, *words.words}, results.regions
-    examples: list[Example] = [
-        (results.embeddings[row], label, (image, rows[row].key), rows[row])
-        for row, label in decided.items()
-    ]
-    for place, (vector, label, region) in others.items():
-        if label in known:
-            examples.append((vector, label, place, region))
-    return words, examples
+    embeddings = results.embeddings
+    samples = []
+    for row, label in decided.items():
+        region = results.regions[row]
+        samples.append(TrainingSample(embeddings[row], label, image, region.key, region))
+    known_words = {None, NONE_OF_THESE, *words.words}
+    samples += [sample for sample in others.values() if sample.label in known_words]
+    return words, samples
 
 
-def _begun(
+def _untrained(
     load: Callable[[], Backbone],
     results: Results,
     words: Vocabulary,
@@ -177,8 +196,3 @@ def _begun(
     if ranked_by is not None and ranked_by.learned is not None:
         return classifier_of(replace(words, learned=ranked_by.learned), texts)
     return Classifier.of_words(words, texts, model.logit_scale, about)
-
-
-def _fitted(begun: Classifier, examples: Sequence[Example], **more: Any) -> Classifier:
-    vectors = np.array([one[0] for one in examples]).reshape(-1, begun.texts.shape[1])
-    return begun.fit(vectors, [one[1] for one in examples], [one[2][0] for one in examples], **more)

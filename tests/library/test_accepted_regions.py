@@ -1,31 +1,30 @@
 """Accepted regions kept in the cache folder: what comes back, what is told, what is never lost."""
 
-import sqlite3
-
 import numpy as np
 import pytest
 
 from napari_maskinversion.base.identity import RegionKey
-from napari_maskinversion.review import exemplar_store
-from napari_maskinversion.review.exemplar_store import ExemplarStore
+from napari_maskinversion.library import accepted_regions
+from napari_maskinversion.library.accepted_regions import AcceptedRegions
 
 HERE = ("image a", RegionKey(7, (("z", 3),)))
 THERE = ("image b", RegionKey(1))
 
 
 def row(*values):
-    return np.array(values, np.float32)
+    vector = np.array(values, np.float32)
+    return vector / np.linalg.norm(vector)
 
 
 @pytest.fixture
 def store():
-    made = ExemplarStore("model", 2)
+    made = AcceptedRegions("model", 2)
     assert made.write({HERE: (row(1, 0), "Zelle, \u03b1"), THERE: (row(0, 1), "dust")}) == ""
     return made
 
 
 def test_what_was_kept_comes_back(store):
-    stored = ExemplarStore("model", 2).read()
+    stored = AcceptedRegions("model", 2).read()
     assert stored.note == ""
     assert list(stored.regions) == [HERE, THERE]
     np.testing.assert_array_equal(stored.regions[HERE][0], row(1, 0))
@@ -37,21 +36,24 @@ def test_a_later_word_counts_and_what_is_taken_back_goes(store):
     stored = store.read().regions
     assert list(stored) == [HERE]
     assert stored[HERE][1] == "dog"
+    np.testing.assert_allclose(stored[HERE][0], row(0.6, 0.8), atol=1e-3)
 
 
 def test_models_and_methods_keep_to_themselves(store):
-    assert ExemplarStore("other", 2).read().regions == {}
-    assert ExemplarStore("model/crop", 2).path != store.path
-    assert ExemplarStore("model", 3).read().regions == {}  # of another length
+    for other in (AcceptedRegions("other", 2), AcceptedRegions("model/crop", 2)):
+        assert other.read().regions == {}
+        assert other.write({HERE: (row(1, 1), "x"), THERE: None}) == ""
+    assert [label for _, label in store.read().regions.values()] == ["Zelle, \u03b1", "dust"]
+    assert AcceptedRegions("model", 3).read().regions == {}  # of another length
 
 
 def test_nothing_is_written_where_there_is_nothing_to_keep(own_cache_folder):
-    assert ExemplarStore("model", 2).write({HERE: None}) == ""
+    assert AcceptedRegions("model", 2).write({HERE: None}) == ""
     assert list(own_cache_folder.iterdir()) == []
 
 
 def test_of_too_many_the_first_are_forgotten(store, monkeypatch):
-    monkeypatch.setattr(exemplar_store, "MAX_EXEMPLARS", 3)
+    monkeypatch.setattr(accepted_regions, "MOST", 3)
     store.write({("image c", RegionKey(k)): (row(k, 1), "x") for k in range(2)})
     assert HERE not in store.read().regions
     assert len(store.read().regions) == 3
@@ -61,27 +63,26 @@ def test_of_too_many_the_first_are_forgotten(store, monkeypatch):
     assert THERE in store.read().regions
 
 
-@pytest.mark.parametrize("ask", [ExemplarStore.read, lambda s: s.write({HERE: (row(1, 1), "x")})])
-def test_a_damaged_file_is_told(store, ask):
-    store.path.write_bytes(store.path.read_bytes()[:100] + b"\xff" * 9000)
+@pytest.mark.parametrize("ask", [AcceptedRegions.read, lambda s: s.write({HERE: (row(1, 1), "x")})])
+def test_a_damaged_file_is_told_and_left_alone(store, ask):
+    file = store.folder / "rows.db"
+    file.write_bytes(file.read_bytes()[:100] + b"\xff" * 9000)
+    damaged = file.read_bytes()
     said = ask(store)
     said = said if isinstance(said, str) else said.note
-    assert str(store.path) in said
+    assert str(store.folder) in said
     assert "delete" in said
+    assert file.read_bytes() == damaged
 
 
 def test_a_write_that_breaks_off_leaves_what_was_there(store):
-    class Odd:
-        def astype(self, kind):
-            raise sqlite3.OperationalError("database or disk is full")
-
-    said = store.write({HERE: None, THERE: (Odd(), "x")})
-    assert "disk is full" in said
+    said = store.write({HERE: None, THERE: (row(np.nan, 1), "x")})
+    assert "could not be read or saved" in said
     assert list(store.read().regions) == [HERE, THERE]
 
 
 def test_a_folder_that_cannot_be_made_is_told(own_cache_folder):
-    (own_cache_folder / "exemplars").write_text("a file")
-    store = ExemplarStore("model", 2)
+    (own_cache_folder / "accepted").write_text("a file")
+    store = AcceptedRegions("model", 2)
     assert "could not be read or saved" in store.write({HERE: (row(1, 1), "x")})
     assert store.read().regions == {}
