@@ -222,6 +222,8 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     assert answered.session.status.notice is None  # the refusal is settled
     assert not part.curve.isHidden()
     cells.data[:] = 0
+    cells.refresh()
+    qtbot.waitUntil(lambda: answered.session.run.region_count == 0)  # which takes back refusals
     answered.results.table.selectRow(3)
     wait(qtbot, why.worker)
     assert answered.session.status.notice.severity == "error"
