@@ -380,7 +380,7 @@ def aerial(window: Window, folder: Path) -> None:
     panel.reveal("label")
     window.run()
     window.review()
-    window.panel.review.part.form.set_values({"colors": True})
+    window.panel.review.part.form.set_values({"words_on_canvas": True})
     window.decide(len(window.truth))
     panel.reveal("label")
     regions = panel.session.run.results.regions
@@ -388,7 +388,7 @@ def aerial(window: Window, folder: Path) -> None:
     window.pick(right[0] if right else 0)
     window.rest(1)
     window.shoot("aerial")
-    window.panel.review.part.form.set_values({"colors": False})
+    window.panel.review.part.form.set_values({"words_on_canvas": False})
     window.end_review()
 
 

@@ -420,6 +420,14 @@ def test_settings_of_an_older_file_that_are_no_settings_now_are_as_at_first():
     assert problem == ""
 
 
+def test_an_option_that_coloured_the_users_layer_is_gone_and_a_file_may_still_have_it(dock):
+    panel_state.FILE.write({"review": {"colors": True, "order": "largest"}})
+    state, problem = panel_state.read_state()
+    assert state.review == ReviewOptions(order="largest")
+    assert problem == ""
+    assert dock(words=None).review.part.options == ReviewOptions(order="largest")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

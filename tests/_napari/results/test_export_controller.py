@@ -224,10 +224,13 @@ def test_the_layers_features_follow_runs_and_decisions_where_that_is_switched_on
     qtbot.waitUntil(lambda: column("label").get(77) == 77)
     layer.undo()  # the layer's own undo is about its pixels
     assert (column("decision")[1], column("decision")[2]) == ("mine", "mine too")
+    assert set(column("decision_2").values()) == {""}
+    # Off: our columns go, but for the accepted words of the review, and do not come back.
     ran.exports.features.click()
     ran.review.act("pick 1")
     ran.shut_down()
-    assert set(column("decision_2").values()) == {""}
+    assert set(layer.features) == {"index", "decision", "accepted_label"}
+    assert (column("decision")[1], column("decision")[2]) == ("mine", "mine too")
 
 
 def test_shapes_drawn_later_inherit_no_suggestion(ran, run_to_end):

@@ -6,9 +6,10 @@ from napari.layers import Labels
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 
-from napari_maskinversion._napari.results.export_controller import write_features
+from napari_maskinversion._napari.results.export_controller import feature_columns
 from napari_maskinversion._napari.results.results_model import ResultsModel
 from napari_maskinversion._napari.results.results_widget import ResultsWidget, sizes
+from napari_maskinversion.app.layer_input.layer_features import FeatureWriter
 from napari_maskinversion.app.session import ResultRecord, Session
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.results import columns
@@ -105,6 +106,7 @@ def test_rows_of_changed_regions_are_grey_and_of_a_changed_image_all(table):
 
 def test_a_column_that_is_added_to_the_list_is_in_the_features_of_the_layer(results):
     layer = Labels(np.arange(5, dtype=np.uint8)[None])
-    assert "double_id" in write_features(layer, results.to_frame())
+    columns = feature_columns(results.to_frame(), "image", decisions={})
+    assert "double_id" in FeatureWriter(layer).write(columns)
     features = layer.features.set_index("index")
     assert features.loc[[1, 2, 3, 4], "double_id"].tolist() == [2, 4, 6, 8]

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from napari.layers import Image
 from napari.utils._proxies import ReadOnlyWrapper
 from napari.utils._test_utils import MouseEvent
 from napari.utils.interactions import (
@@ -17,7 +16,6 @@ from qtpy.QtWidgets import QDockWidget, QFileDialog, QTableWidget
 
 from napari_maskinversion._napari.layers.heatmap import DIMMED, OPACITY
 from napari_maskinversion._napari.layers.overlays import CROP_SIDE
-from napari_maskinversion._napari.review.decided_layer import DARK, LIGHT, seen_on
 from napari_maskinversion.app.session import changed_rows, outdated, session_of
 from napari_maskinversion.results.export.catalogue import FORMATS
 
@@ -404,15 +402,10 @@ def test_the_heatmap_leaves_the_object_visible_while_its_region_is_reviewed(wind
     assert heatmap.layer.opacity == 0.5
 
 
-def test_undecided_regions_show_on_dark_and_on_light_images():
-    dark, light = (Image(one, contrast_limits=(0, 1)) for one in (np.eye(50), 1 - np.eye(50)))
-    assert seen_on(dark) == LIGHT
-    assert seen_on(light) == DARK
-
-
 def test_options_come_back_after_a_restart(qtbot, opened):
     first = opened()
-    changed = {"order": "largest", "keys": "by word", "colors": True, "learn": True}
+    changed = {"order": "largest", "keys": "by word", "words_on_canvas": True}
+    changed |= {"learn": True}
     first.review.part.form.set_values(changed)
     first.shut_down()
     second = opened()

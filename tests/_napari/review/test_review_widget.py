@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import threading
-from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,13 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from napari.components import ViewerModel
-from napari.layers import Labels, Shapes
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtWidgets import QApplication
 from skimage.io import imsave
 
-from napari_maskinversion._napari.review.decided_layer import DecidedLayer
 from napari_maskinversion._napari.review.review_keeper import ReviewKeeper
 from napari_maskinversion._napari.review.review_keys import KEYS
 from napari_maskinversion._napari.review.review_learning import KnownRegions
@@ -445,205 +442,6 @@ def test_there_is_nothing_to_review_before_a_run(dock):
     assert not part.switch.isEnabled()
     assert part.body.isHidden()
     assert "there are no suggestions" in part.hint.text()
-
-
-# -- labels on the layer ------------------------------------------------------------------------
-
-
-def test_labels_become_a_column_beside_the_users_own():
-    layer = Labels(np.array([[0, 1], [2, 3]]))
-    decided = DecidedLayer(layer)
-    decided.write({1: "", 2: "", 3: ""})
-    assert layer.features.shape[1] == 0  # nothing to say, nothing written
-    layer.features = {"size": [0, 10, 20]}  # the row is the label
-    decided.write({1: "dog", 2: "", 3: ""})
-    assert layer.features["accepted_label"].tolist() == ["", "dog", ""]
-    decided.write({1: "dog", 2: "", 3: "cat"})
-    assert layer.features["index"].tolist() == [0, 1, 2, 3]
-    assert layer.features["size"].tolist()[:3] == [0, 10, 20]
-    assert layer.features["accepted_label"].tolist() == ["", "dog", "", "cat"]
-    decided.write({1: "", 3: "cat"})  # undone
-    assert layer.features["accepted_label"].tolist() == ["", "", "", "cat"]
-    assert decided.note == ""
-
-
-def test_a_column_of_the_user_with_our_name_is_left_alone_and_told():
-    layer = Labels(np.array([[0, 1], [2, 3]]))
-    layer.features = {"index": [1, 2], "accepted_label": ["mine", "too"]}
-    decided = DecidedLayer(layer)
-    assert "accepted_label_2" in decided.note
-    decided.write({1: "dog", 2: ""})
-    again = DecidedLayer(layer)  # another run
-    again.write({1: "dog", 2: "cat"})
-    assert list(layer.features.columns) == ["index", "accepted_label", "accepted_label_2"]
-    assert layer.features["accepted_label"].tolist() == ["mine", "too"]
-    assert layer.features["accepted_label_2"].tolist() == ["dog", "cat"]
-
-
-def test_the_users_columns_stay_what_they_are_where_rows_are_added():
-    layer = Labels(np.array([[0, 1], [2, 3]]))
-    own = {
-        "cells": np.array([3, 4], np.uint8),
-        "seen": [True, False],
-        "stage": pd.Categorical(["early", "late"]),
-        "who": ["ann", None],
-        "size": [0.5, 1.5],
-    }
-    layer.features = pd.DataFrame({"index": [1, 2]} | own)
-    DecidedLayer(layer).write({3: "cat"})
-    features = layer.features
-    assert features["index"].tolist() == [1, 2, 3]
-    assert [str(kind) for kind in features[["index", "cells", "seen", "stage", "size"]].dtypes] == [
-        "int64",
-        "UInt8",
-        "boolean",
-        "category",
-        "float64",
-    ]
-    for name, values in own.items():
-        assert [one for one in features[name][:2] if not pd.isna(one)] == [
-            one for one in values if one is not None
-        ]
-        assert pd.isna(features[name][2])
-
-
-def test_shapes_have_a_row_each_and_new_ones_no_label():
-    squares = [np.array([[0, 0], [0, 5], [5, 5], [5, 0]]) + 10 * k for k in range(3)]
-    layer = Shapes(squares, features={"size": [1, 2, 3]})
-    decided = DecidedLayer(layer)
-    decided.write({0: "", 1: "", 2: "cat"})
-    layer.add(squares[0] + 50)
-    assert layer.features["accepted_label"].tolist() == ["", "", "cat", ""]
-    assert layer.features["size"].tolist()[:3] == [1, 2, 3]
-    layer.selected_data = {0, 1}
-    layer.remove_selected()  # rows are other shapes now
-    decided.write({0: "bird", 1: "bird", 2: "dog"})
-    assert layer.features["accepted_label"].tolist() == ["dog", ""]
-    assert "2 shapes were removed" in decided.note
-
-
-SQUARE = np.array([[0, 0], [0, 5], [5, 5], [5, 0]])
-THREE = {0: "cat", 1: "dog", 2: "bird"}
-
-
-@pytest.fixture
-def three():
-    """Three squares, labelled; only the labels are read below."""
-    layer = Shapes([SQUARE + 10 * k for k in range(3)], edge_color=["red", "lime", "blue"])
-    decided = DecidedLayer(layer)
-    decided.write({0: "", 1: "", 2: "old"})
-    return layer, decided
-
-
-def rewritten(layer, decided):
-    layer.features["accepted_label"] = "old"
-    decided.write(THREE)
-    return layer.features["accepted_label"].tolist()
-
-
-@pytest.mark.parametrize(
-    ("removed", "labels"),
-    [({0}, ["dog", "bird", "old"]), ({1}, ["cat", "bird", "old"]), ({2}, ["cat", "dog", "old"])],
-)
-def test_labels_follow_their_shapes_where_one_is_removed_and_another_drawn(three, removed, labels):
-    layer, decided = three
-    layer.selected_data = removed
-    layer.remove_selected()
-    layer.add(SQUARE + 90)
-    assert decided.moved  # no export by rows
-    assert rewritten(layer, decided) == labels
-    assert "1 shape was removed" in decided.note
-    decided.color(THREE, {"dog": "#ffffff"})
-    assert [color.min() == 1 for color in layer.edge_color] == [one == "dog" for one in labels]
-    layer.selected_data = {0}
-    layer.remove_selected()  # while it has our colours
-    decided.restore()
-    own = {"cat": [1, 0, 0], "dog": [0, 1, 0], "bird": [0, 0, 1]}
-    assert layer.edge_color[0][:3].tolist() == own[labels[1]]
-
-
-def test_a_shape_that_is_moved_stays_the_same_one(three):
-    layer, decided = three
-    layer.selected_data = {0, 1, 2}
-    # As napari drags them: onto each other's old places, and it says so at the end.
-    layer._data_view.shift(0, [10, 10])
-    layer._data_view.shift(1, [10, 10])
-    layer._data_view.shift(2, [10, 10])
-    layer.events.data(
-        value=layer.data, action="changed", data_indices=(0, 1, 2), vertex_indices=((),)
-    )
-    assert rewritten(layer, decided) == ["cat", "dog", "bird"]
-    assert decided.note == ""
-    assert not decided.moved
-
-
-@pytest.mark.parametrize(
-    ("places", "labels", "told"),
-    [
-        ([2, 0, 1], ["bird", "cat", "dog"], True),
-        ([1, 2], ["dog", "bird"], True),
-        ([1, 2], ["dog", "bird"], False),  # napari's events were blocked
-        ([0, 1.5, 2], ["cat", "dog", "bird"], True),
-        ([0, 1, 2, 0], ["cat", "dog", "bird", "old"], False),
-    ],
-)
-def test_shapes_that_are_set_at_once_are_known_by_their_outlines(three, places, labels, told):
-    layer, decided = three
-    with nullcontext() if told else layer.events.data.blocker():
-        layer.data = [SQUARE + 10 * place for place in places]
-    assert rewritten(layer, decided) == labels
-
-
-@pytest.mark.parametrize(
-    "index",
-    [["cell 0", "cell 1", "cell 2"], [1.0, np.nan, 2.0]],
-)
-def test_rows_of_the_user_whose_index_is_no_whole_number_stay(index):
-    layer = Labels(np.array([[0, 1], [2, 3]]))
-    layer.features = pd.DataFrame({"index": index, "own": [10, 20, 30]})
-    decided = DecidedLayer(layer)
-    assert "no whole number" in decided.note
-    decided.write({1: "cat", 2: "", 3: "dog"})
-    decided.write({1: "cat", 2: "cow", 3: "dog"})
-    features = layer.features
-    assert features["own"].tolist()[:3] == [10, 20, 30]
-    assert [a == b or pd.isna(a) for a, b in zip(features["index"], index, strict=False)] == [
-        True
-    ] * 3
-    rows = zip(features["index"], features["accepted_label"], strict=True)
-    assert {key: label for key, label in rows if label} == {1: "cat", 2: "cow", 3: "dog"}
-
-
-def test_shapes_are_coloured_with_their_label_as_text_and_get_their_own_look_back():
-    squares = [np.array([[0, 0], [0, 5], [5, 5], [5, 0]]) + 10 * k for k in range(2)]
-    own = {"mine": ["a", "b"]}
-    layer = Shapes(squares, edge_color="blue", face_color="white", features=own, text="mine")
-    decided = DecidedLayer(layer)
-    labels = {0: "dog", 1: ""}
-    decided.write(labels)
-    decided.color(labels, {"dog": "#ff0000"})
-    np.testing.assert_allclose(layer.edge_color[0], [1, 0, 0, 1], atol=0.01)
-    assert layer.text.values.tolist() == ["dog", ""]
-    layer.add(squares[0] + 50)
-    decided.restore()
-    np.testing.assert_allclose(layer.edge_color[0], [0, 0, 1, 1], atol=0.01)
-    np.testing.assert_allclose(layer.face_color[1], [1, 1, 1, 1], atol=0.01)
-    assert layer.text.values.tolist()[:2] == ["a", "b"]
-
-
-def test_the_check_box_colours_the_layer_and_takes_it_back(qtbot, reviewing):
-    part, marks = reviewing.review.part, reviewing._viewer.layers["marks"]
-    own = marks.colormap
-    press(qtbot, canvas(reviewing), "A")
-    part.form["colors"].click()
-    first = marks.get_color(1)
-    press(qtbot, canvas(reviewing), "1")  # region 2 is a cat
-    qtbot.waitUntil(lambda: not np.allclose(marks.get_color(2), marks.get_color(3), atol=1e-6))
-    assert np.allclose(marks.get_color(1), first, atol=1e-6)
-    assert not np.allclose(marks.get_color(1), marks.get_color(2), atol=1e-6)
-    assert marks.features["accepted_label"].tolist() == ["dog", "cat"]
-    part.form["colors"].click()
-    assert marks.colormap is own
 
 
 # -- learning -----------------------------------------------------------------------------------

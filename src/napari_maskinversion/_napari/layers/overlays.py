@@ -1,27 +1,30 @@
-"""What shows where regions lie: border, window and crop of the selected one, accepted labels."""
+"""What shows where regions lie: border, window and crop of the selected one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
-from napari.layers import Image, Points
+from napari.layers import Image
 from napari.utils.colormaps.standardize_color import transform_color
 
 from ...app.layer_input.coordinates import Grid, Plane, ViewPoint, slice_of
-from ...app.layer_input.layer_facts import OURS, is_ours
+from ...app.layer_input.layer_facts import is_ours
 from ...app.layer_input.pictures import copy_layer
 from ...app.layer_input.run_input import PlaneFinder
 from ...base.errors import InputError
+from ...base.identity import Position
 from ...base.regions import Region
 from ...images.windows import FloatBox
 from ...library.thumbnails import Pixels, cut_out, outlined
 from ...regions.annotations.annotation import binary_mask
-from ...results.region_result import RegionResult
-from .placing import LayerHolder, plane_transform
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.utils.events import Event, EventEmitter
+    from vispy.scene.visuals import Mesh
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -34,12 +37,8 @@ _COVERING: Final = ("inserted", "removed", "reordered", "visible", "opacity", "b
 _MOST_SIDE: Final = 1024  # larger masks are traced on every second, third, ... pixel
 _MOST_SEGMENTS: Final = 20_000  # a ragged mask is traced more coarsely
 COLOR = "#ffd400"
-# Each change redraws all texts: 0.2 ms each, 0.3 ms in software.
-MOST: Final = 100
-_SIZE: Final = 10
 CROP_SIDE: Final = 120  # pixels of the longer side of a region that is cut out
 _QUICK: Final = 600  # pixels of a side that are read in no time
-_LIGHT: Final = 0.6  # luminance of a region's colour above which its text is dark
 
 
 def border_of(region: Region) -> FloatArray:
@@ -88,12 +87,12 @@ class RegionBorder:
     """
 
     def __init__(
-        self, viewer: Any, widths: tuple[float, float] = WIDTHS, color: str = "white"
+        self, viewer: ViewerModel, widths: tuple[float, float] = WIDTHS, color: str = "white"
     ) -> None:
         self._viewer, self._widths = viewer, widths
         self._tones = transform_color(["black", color])
-        self._node: Any = None
-        self._drawn: tuple[Any, Plane, FloatArray] | None = None
+        self._node: Mesh | None = None
+        self._drawn: tuple[Image, Plane, FloatArray] | None = None
         self._pieces: FloatArray | None = None  # in the scene, (x, y)
 
     @property
@@ -109,17 +108,17 @@ class RegionBorder:
         points = self._pieces.reshape(-1, 2)[:, ::-1]
         return np.stack([points.min(axis=0), points.max(axis=0)])
 
-    def show(self, image: Any, plane: Plane, *regions: Region) -> None:
+    def show(self, image: Image, plane: Plane, *regions: Region) -> None:
         """Draw the borders of regions of an image's plane, and no others."""
         self._show(image, plane, np.concatenate([border_of(one) for one in regions]))
 
-    def show_box(self, image: Any, plane: Plane, box: FloatBox) -> None:
+    def show_box(self, image: Image, plane: Plane, box: FloatBox) -> None:
         """Draw a box of an image's plane, and nothing else."""
         y0, x0, y1, x1 = (value - 0.5 for value in box)
         corners = np.array([(y0, x0), (y0, x1), (y1, x1), (y1, x0)])
         self._show(image, plane, np.stack([corners, np.roll(corners, -1, axis=0)], axis=1))
 
-    def _show(self, image: Any, plane: Plane, pieces: FloatArray) -> None:
+    def _show(self, image: Image, plane: Plane, pieces: FloatArray) -> None:
         self._drawn = image, plane, pieces
         if self._node is None and not self._make():
             return
@@ -154,11 +153,11 @@ class RegionBorder:
         self._viewer.scene.camera.events.zoom.connect(self._draw)
         return True
 
-    def _events(self) -> list[Any]:
+    def _events(self) -> list[EventEmitter]:
         dims = self._viewer.dims.events
         return [dims.point, dims.order, dims.ndisplay]
 
-    def _layers_changed(self, event: Any) -> None:
+    def _layers_changed(self, event: Event) -> None:
         if event.type in _COVERING:
             self._place()
 
@@ -170,7 +169,7 @@ class RegionBorder:
             self._pieces = self._to_scene(image, plane, pieces)
         self._draw()
 
-    def _to_scene(self, image: Any, plane: Plane, pieces: FloatArray) -> FloatArray | None:
+    def _to_scene(self, image: Image, plane: Plane, pieces: FloatArray) -> FloatArray | None:
         if self._viewer.dims.ndisplay != 2 or image not in self._viewer.layers or not len(pieces):
             return None
         if is_covered(self._viewer, image):
@@ -207,7 +206,7 @@ class RegionBorder:
         )
 
 
-def is_covered(viewer: Any, image: Any) -> bool:
+def is_covered(viewer: ViewerModel, image: Image) -> bool:
     """Return whether an image of the user lies upon another one and hides it."""
     layers = list(viewer.layers)
     return any(
@@ -216,7 +215,7 @@ def is_covered(viewer: Any, image: Any) -> bool:
     )
 
 
-def _hides(layer: Image, image: Any) -> bool:
+def _hides(layer: Image, image: Image) -> bool:
     if layer.opacity < 1 or str(layer.blending) in ("additive", "multiplicative", "minimum"):
         return False
     (low, high), (lowest, highest) = (one.extent.world[:, -2:] for one in (layer, image))
@@ -224,7 +223,7 @@ def _hides(layer: Image, image: Any) -> bool:
 
 
 def crop_reader(
-    image: Any, finder: PlaneFinder, region: Region, position: Any
+    image: Image, finder: PlaneFinder, region: Region, position: Position
 ) -> tuple[Callable[[], Pixels], bool]:
     """Copy what is needed of a layer; return a function that cuts out a region, for any thread.
 
@@ -245,90 +244,3 @@ def crop_reader(
     in_memory = all(isinstance(level, np.ndarray) for level in layer.levels)
     y0, x0, y1, x1 = region.bbox
     return make, in_memory and max(y1 - y0, x1 - x0) <= _QUICK
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedText:
-    """A region, its accepted label and its colour."""
-
-    region: RegionResult
-    label: str
-    color: str = "black"
-
-
-class AcceptedTexts(LayerHolder[Points]):
-    """Shows texts at the centres of regions, in a Points layer with invisible points."""
-
-    _shown: tuple[Any, ...] = ()
-
-    def show(
-        self, texts: Sequence[AcceptedText], image: Any, finder: PlaneFinder, above: Any
-    ) -> None:
-        """Show these texts and no others."""
-        if not texts:
-            self.remove()
-            return
-        planes: dict[Any, Plane] = {}
-        points = []
-        for text in texts:
-            position = text.region.position if finder.all_planes else ()
-            if position not in planes:
-                planes[position] = finder.plane(position)
-            points.append(planes[position].to_data(text.region.centroid)[0])
-        data, look = np.array(points), _look(texts)
-        placed = plane_transform(image, next(iter(planes.values())))
-        layer = self.fitting(image)
-        if layer is None:
-            layer = _make(data, look, image, placed)
-            self.insert(layer, image, above)
-        else:
-            self.follow(placed)
-            if (data.tobytes(), look) != self._shown:
-                layer.data = data
-                layer.text = look
-        layer.editable = False  # napari does so again when it slices
-        self._shown = (data.tobytes(), look)
-
-
-def nearest(
-    texts: Sequence[AcceptedText], to: RegionResult | None, most: int = MOST
-) -> list[AcceptedText]:
-    """Return the texts nearest to a region, those of its own plane first."""
-    if to is None or len(texts) <= most:
-        return list(texts[:most])
-    y, x = to.centroid
-
-    def distance(text: AcceptedText) -> tuple[bool, float]:
-        at = text.region.centroid
-        return text.region.position != to.position, (at[0] - y) ** 2 + (at[1] - x) ** 2
-
-    return sorted(texts, key=distance)[:most]
-
-
-def _look(texts: Sequence[AcceptedText]) -> dict[str, Any]:
-    """Return the texts, dark on light colours and light on dark ones."""
-    shades = {color: _shade(color) for color in {text.color for text in texts}}
-    return {
-        "string": [text.label for text in texts],
-        "color": [shades[text.color] for text in texts],
-        "size": _SIZE,
-    }
-
-
-def _shade(color: str) -> str:
-    red, green, blue = (float(part) for part in transform_color(color)[0][:3])
-    return "black" if 0.21 * red + 0.72 * green + 0.07 * blue > _LIGHT else "white"
-
-
-def _make(data: Any, look: dict[str, Any], image: Any, placed: dict[str, Any]) -> Points:
-    return Points(
-        data,
-        name=f"accepted labels: {image.name}",
-        ndim=image.ndim,
-        size=1,
-        face_color="transparent",
-        border_width=0,
-        text=look,
-        metadata={OURS: "accepted labels"},
-        **placed,
-    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...app.layer_input.coordinates import Grid, Plane, ViewPoint, slice_of
+from ...app.layer_input.layer_facts import RegionsLayer
 from ...app.layer_input.run_input import PlaneFinder
 from ...app.work.driver import Forming
 from ...base.errors import InputError
@@ -20,17 +21,19 @@ from ...library.thumbnails import Pixels
 from ...results.export.bundle import CompressedRegion
 from ...results.region_result import RegionResult
 from ..workers.notify import inform
+from .accepted_texts import AcceptedText, AcceptedTexts, nearest
 from .heatmap import HeatmapLayer, shown_size
 from .overlays import (
     COLOR,
     THINNER,
-    AcceptedText,
-    AcceptedTexts,
     RegionBorder,
     crop_reader,
     is_covered,
-    nearest,
 )
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Image
 
 Mask = Region | CompressedRegion
 Masks = Mapping[int, Mask]
@@ -40,24 +43,32 @@ _MOST_BORDERS = 300  # each takes a fifth of a millisecond
 _LEAST_SEEN, _ENLARGED = 14, 80  # pixels on the screen: smaller regions are enlarged
 
 
+class Marked(NamedTuple):
+    """The region that has a border."""
+
+    region: RegionResult
+    image: Image | None
+    plane: Plane
+    mask: Mask | None  # its pixels, where they are not among those of `know`
+
+
 class ResultsOnCanvas:
     """Shows one region at a time over its image."""
 
-    def __init__(self, viewer: Any) -> None:
+    def __init__(self, viewer: ViewerModel) -> None:
         self.viewer = viewer
         self.border, self.further = RegionBorder(viewer), RegionBorder(viewer, THINNER)
         self.heatmap, self.outline = HeatmapLayer(viewer), RegionBorder(viewer, THINNER, COLOR)
         self.texts = AcceptedTexts(viewer)
-        self.image: Any = None
+        self.image: Image | None = None
         self._masks: Masks = {}
         self._finder: PlaneFinder | None = None
         self._told = False
         self._inside = False
         self.foreign = False  # Whether a region of other results than those of `know` is shown
-        # The region with a border, its image and plane, and its pixels where `know` has them not
-        self._marked: tuple[RegionResult | None, Any, Any, Mask | None] = (None, None, None, None)
+        self._marked: Marked | None = None
 
-    def belong_to(self, image: Any, finder: PlaneFinder) -> None:
+    def belong_to(self, image: Image, finder: PlaneFinder) -> None:
         """Take results of another run: blank until one of them is shown."""
         self.image, self._finder, self._told = image, finder, False
         self._masks = {}
@@ -66,7 +77,7 @@ class ResultsOnCanvas:
     def know(self, masks: Masks) -> None:
         """Take the regions' pixels, by the ``id()`` of their embedding: borders and crops show."""
         self._masks = masks
-        self._mark(*self._marked)
+        self._mark(self._marked)  # its pixels may be known only now
 
     def forget(self) -> None:
         """Release the image and leave our layers to the user."""
@@ -83,7 +94,7 @@ class ResultsOnCanvas:
         *,
         outlined: bool,
         move: bool = True,
-        of: tuple[Any, PlaneFinder | None, Mask | None] | None = None,
+        of: tuple[Image | None, PlaneFinder | None, Mask | None] | None = None,
     ) -> None:
         """Show a region's heatmap and plane, if its image is still there and unchanged.
 
@@ -103,7 +114,7 @@ class ResultsOnCanvas:
             self.outline.remove()
         if move:
             bring_into_view(self.viewer, image, plane, region.bbox)
-        self._mark(region, image, plane, mask)
+        self._mark(Marked(region, image, plane, mask))
 
     def show_map(
         self,
@@ -120,14 +131,14 @@ class ResultsOnCanvas:
         plane = self._plane(self.image, self._finder, region.position)
         if plane is not None:
             self._show(region, heat, self.image, plane, signed=signed, box=box)
-            self._mark(region, self.image, plane)
+            self._mark(Marked(region, self.image, plane, None))
 
     def show_own_map(self, region: RegionResult) -> None:
         """Show a region's own heatmap again; the view stays."""
         plane = self._plane(self.image, self._finder, region.position)
         if plane is not None:
             self._show_own(region, self.image, plane)
-            self._mark(region, self.image, plane)
+            self._mark(Marked(region, self.image, plane, None))
 
     def blank(self) -> None:
         """Show no region."""
@@ -138,7 +149,8 @@ class ResultsOnCanvas:
 
     def show_further(self, regions: Sequence[RegionResult]) -> None:
         """Draw the borders of regions that are selected too, those on the plane of the first."""
-        same = [one for one in regions if one.position == regions[0].position][:_MOST_BORDERS]
+        same = [region for region in regions if region.position == regions[0].position]
+        same = same[:_MOST_BORDERS]
         plane = self._plane(self.image, self._finder, same[0].position) if same else None
         masks = list(filter(None, map(self._mask_of, same)))
         if plane is None or not masks:
@@ -150,9 +162,9 @@ class ResultsOnCanvas:
         """Show heatmaps paler, or cut off at the border of their region."""
         changed, self._inside = inside != self._inside, inside
         self.heatmap.dim(dimmed)
-        region, image, plane, _ = self._marked
-        if changed and region is not None and image in self.viewer.layers:
-            self._show_own(region, image, plane)
+        marked = self._marked
+        if changed and marked is not None and marked.image in self.viewer.layers:
+            self._show_own(marked.region, marked.image, marked.plane)
 
     def crop(self, region: RegionResult) -> tuple[Callable[[], Pixels], bool] | None:
         """Return a function that cuts a region out of its image, see `crop_reader`.
@@ -170,7 +182,9 @@ class ResultsOnCanvas:
     def row_at(self, regions: Sequence[RegionResult], world: Sequence[float]) -> int:
         """Return the row of the smallest region at a point of the plane shown; -1 for none."""
         image, finder, view = self.image, self._finder, ViewPoint.of(self.viewer)
-        if finder is None or image not in self.viewer.layers or self.viewer.dims.ndisplay != 2:
+        if finder is None or self.viewer.dims.ndisplay != 2:
+            return -1
+        if image is None or image not in self.viewer.layers:
             return -1
         if not image.visible or is_covered(self.viewer, image):
             return -1  # the click means what it sees
@@ -198,23 +212,17 @@ class ResultsOnCanvas:
             return None
         return _unpacked(mask)
 
-    def _mark(
-        self,
-        region: RegionResult | None,
-        image: Any = None,
-        plane: Any = None,
-        mask: Mask | None = None,
-    ) -> None:
-        self._marked = region, image, plane, mask
-        known = _unpacked(mask)
-        if known is None and region is not None:
-            known = self._mask_of(region)
-        if known is None:
+    def _mark(self, marked: Marked | None) -> None:
+        self._marked = marked
+        mask = None
+        if marked is not None:
+            mask = _unpacked(marked.mask) or self._mask_of(marked.region)
+        if marked is None or mask is None:
             self.border.remove()
         else:
-            self.border.show(image, plane, known)
+            self.border.show(marked.image, marked.plane, mask)
 
-    def _show_own(self, region: RegionResult, image: Any, plane: Plane) -> None:
+    def _show_own(self, region: RegionResult, image: Image | None, plane: Plane) -> None:
         if region.has_heatmap:
             heat = heatmap(region.grid_map, shown_size(region.window.input_size))
             self._show(region, heat, image, plane)
@@ -225,7 +233,7 @@ class ResultsOnCanvas:
         self,
         region: RegionResult,
         heat: FloatArray,
-        image: Any,
+        image: Image | None,
         plane: Plane,
         *,
         signed: bool = False,
@@ -235,25 +243,33 @@ class ResultsOnCanvas:
         place = box or region.window.box
         self.heatmap.show(heat, image, plane, place, signed=signed, region=mask)
 
-    def show_forming(self, forming: Forming, image: Any, finder: PlaneFinder | None = None) -> None:
+    def show_forming(
+        self, forming: Forming, image: Image, finder: PlaneFinder | None = None
+    ) -> None:
         """Show an intermediate heatmap; the view stays."""
         plane = self._plane(image, finder or self._finder, forming.position)
         if plane is not None:
             self.heatmap.show(forming.heatmap, image, plane, forming.box)
 
     def show_texts(
-        self, texts: Sequence[AcceptedText], above: Any, near: RegionResult | None
+        self, texts: Sequence[AcceptedText], above: RegionsLayer, near: RegionResult | None
     ) -> None:
-        """Show accepted labels of the regions nearest to one; no texts removes all."""
-        image, finder = self.image, self._finder
-        layers = self.viewer.layers
-        gone = image not in layers or above not in layers
-        if not texts or finder is None or gone or not self._has_its_size(image, finder):
+        """Show the texts nearest to a region, above the layer of regions; no texts removes all."""
+        image, finder, layers = self.image, self._finder, self.viewer.layers
+        if (
+            not texts
+            or finder is None
+            or image not in layers
+            or above not in layers
+            or not self._has_its_size(image, finder)
+        ):
             self.texts.remove()
         else:
             self.texts.show(nearest(texts, near), image, finder, above)
 
-    def _plane(self, image: Any, finder: PlaneFinder | None, position: Position) -> Plane | None:
+    def _plane(
+        self, image: Image | None, finder: PlaneFinder | None, position: Position
+    ) -> Plane | None:
         """Return the plane of a region; None if its image is gone or has another size."""
         if (
             finder is None
@@ -263,7 +279,7 @@ class ResultsOnCanvas:
             return None
         return finder.plane(position if finder.all_planes else ())
 
-    def _has_its_size(self, image: Any, finder: PlaneFinder) -> bool:
+    def _has_its_size(self, image: Image, finder: PlaneFinder) -> bool:
         """Whether the layer still holds an image of the shape that the run saw."""
         try:
             shape = Grid.of(image, ViewPoint.of(self.viewer)).shape
@@ -282,7 +298,7 @@ def _unpacked(mask: Mask | None) -> Region | None:
     return mask.unpack() if isinstance(mask, CompressedRegion) else mask
 
 
-def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
+def bring_into_view(viewer: ViewerModel, image: Image, plane: Plane, bbox: Box) -> None:
     """Show a region: turn to its plane, and move to it if it is off-screen or too small to see."""
     view = ViewPoint.of(viewer)
     try:
@@ -311,7 +327,7 @@ def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
         camera.center = tuple(centre_now)
 
 
-def _visible(image: Any, plane: Plane, centre: Any) -> bool:
+def _visible(image: Image, plane: Plane, centre: npt.NDArray[np.float64]) -> bool:
     corners = np.asarray(image.corner_pixels, dtype=float)
     if image.multiscale:
         corners = corners * image.downsample_factors[image.data_level]

@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QMenu, QWidget
 
-from ...app.layer_input.label_layers import with_index, with_labels
-from ...app.layer_input.layer_facts import file_of, is_shapes, levels_of
+from ...app.layer_input.layer_facts import RegionsLayer, file_of, is_regions, levels_of
+from ...app.layer_input.layer_features import ACCEPTED, withdraw
 from ...app.session import Session, Topic, outdated, same_regions
 from ...base.errors import InputError
 from ...results.columns import columns_in
@@ -27,7 +27,10 @@ from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
+    from napari.components import ViewerModel
 
     from ...results.export.bundle import ExportFormat
 
@@ -35,15 +38,15 @@ _UNSAFE: Final = re.compile(r'[\\/:*?"<>|\x00-\x1f]+')  # in file names, on some
 _QUIET: Final = 500  # milliseconds after the last decision until the layer's features follow
 _FIRST: Final = ("csv", "coco", "geojson", "masks", "npz")  # of the menu
 _TOGETHER: Final = ("npy", "csv", "json")  # what is saved into a folder
-# The panel's word for it.
-_RENAMED: Final = {"probability": "confidence"}
-_ON_MAP: Final = ("map_x", "map_y")
+_RENAMED: Final = {"probability": "confidence"}  # as the panel calls it
 
 
 class ExportController(Topic, QObject):
     """Writes and opens results in workers."""
 
-    def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
+    def __init__(
+        self, viewer: ViewerModel, session: Session, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
         self._viewer, self._session = viewer, session
         tip = "Open a results.npz again: table, heatmaps, regions and decisions"
@@ -55,10 +58,10 @@ class ExportController(Topic, QObject):
         self.features = check_box(
             "Suggestions in the layer's features",
             "Other plugins read them there: label, roi_id, suggestion, confidence, decision. They "
-            "follow every run and decision; columns of your own stay.",
+            "follow every run and decision, and go when this is off; columns of your own stay.",
         )
         session.run.features = False  # as the box is; the session may be older
-        self.features.toggled.connect(partial(setattr, session.run, "features"))
+        self.features.toggled.connect(self._switch_features)
         self._features_later = debouncer(self, _QUIET, self._keep_features)
         self.saving = Worker(
             "queue",
@@ -113,6 +116,14 @@ class ExportController(Topic, QObject):
         if self._session.run.features:
             with suppress(InputError):  # these results have no layer, or not any more
                 self._into_layer()
+
+    def _switch_features(self, on: bool) -> None:
+        self._session.run.features = on
+        if on:
+            return
+        for layer in self._viewer.layers:
+            if is_regions(layer):
+                withdraw(layer, keep={ACCEPTED})
 
     def _show(self, _: object = None) -> None:
         self.export.setVisible(bool(self._session.run.results))
@@ -209,7 +220,8 @@ class ExportController(Topic, QObject):
             layer, columns = self._into_layer()
             inform(f"'{layer.name}' now has the columns {', '.join(columns)}.")
 
-    def _into_layer(self) -> tuple[Any, list[str]]:
+    def _into_layer(self) -> tuple[RegionsLayer, list[str]]:
+        """Write suggestions and decisions; return the layer, and the names of the columns."""
         record, target = self._session.run.record, self._session.review.target
         if record is None or target is None:
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
@@ -217,17 +229,17 @@ class ExportController(Topic, QObject):
             raise InputError(
                 "These results belong to other regions; suggest words again, then export."
             )
-        layer = target.layer.layer
-        if target.layer.moved or layer not in self._viewer.layers:
-            raise InputError(f"Layer '{layer.name}' has changed since the run; run again.")
+        if target.layer not in self._viewer.layers:
+            raise InputError(f"Layer '{target.layer.name}' is no longer there; run again.")
         if why := outdated(self._session):
             raise InputError(why)
         review = self._session.reviewed
         decisions = {} if review is None else review.labels()
         table = record.results.to_frame() if record.table is None else record.table
-        of, points = self._session.explore.mapped or (None, None)
-        places = points if same_regions(of, record.results) else None
-        return layer, write_features(layer, table, str(target.image.name), decisions, places)
+        results_on_map, points = self._session.explore.mapped or (None, None)
+        places = points if same_regions(results_on_map, record.results) else None
+        columns = feature_columns(table, str(target.image.name), decisions, places)
+        return target.layer, target.features.write(columns)
 
     # -- back ---------------------------------------------------------------------------------
 
@@ -257,14 +269,13 @@ def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:
     return [file for entry, path in targets for file in entry.files(path)]
 
 
-def write_features(
-    layer: Any,
+def feature_columns(
     table: pd.DataFrame,
-    image: str = "",
-    decisions: Mapping[int, str] | None = None,
-    places: Any = None,
-) -> list[str]:
-    """Merge columns into a layer's features; the user's columns stay, even with the same names.
+    image: str,
+    decisions: Mapping[int, str],
+    places: npt.NDArray[np.floating] | None = None,
+) -> pd.DataFrame:
+    """Return what a table of results says about each region, for the features of a layer.
 
     Other plugins find a region by ``label`` (its number) and ``roi_id`` (the image). A label on
     several planes gets the first plane's values. ``places`` (rows of the table, 2) are those on the
@@ -272,42 +283,15 @@ def write_features(
     """
     import pandas as pd
 
-    on_map = {} if places is None else {name: places[:, at] for at, name in enumerate(_ON_MAP)}
-    table = table.assign(**on_map).drop_duplicates("region").set_index("region")
-    shown = [column.name for column in columns_in("layer")]
-    table = table[[*shown, *on_map]].rename(columns=_RENAMED)
-    # It can be missing, and stays whole.
-    table.insert(0, "label", pd.Series(table.index, index=table.index, dtype="Int64"))
-    table.insert(1, "roi_id", image)
-    table["decision"] = [(decisions or {}).get(number, "") for number in table.index]
-    before = layer.features
-    ours: dict[str, str] = layer.metadata.get("napari-maskinversion-features", {})
-    names = {column: _free(column, before, ours) for column in map(str, table)}
-    if is_shapes(layer):
-        frame = before.copy()
-        rows = list(range(len(layer.data)))
-    else:
-        frame = with_labels(with_index(before), table.index)
-        rows = list(frame["index"])
-    for column, name in names.items():
-        frame[name] = table[column].reindex(rows).array
-    if not frame.equals(before):
-        layer.features = frame
-    if is_shapes(layer):
-        # Otherwise the next shape drawn would inherit the last one's values.
-        defaults = layer.feature_defaults.copy()
-        for name in names.values():
-            defaults[name] = pd.Series([None], dtype=defaults[name].dtype)
-        layer.feature_defaults = defaults
-    layer.metadata["napari-maskinversion-features"] = names
-    return list(names.values())
-
-
-def _free(column: str, features: Any, ours: dict[str, str]) -> str:
-    """Return a free name for a column: its own, or a numbered one."""
-    if column in ours:
-        return ours[column]
-    name, number = column, 2
-    while name in features:
-        name, number = f"{column}_{number}", number + 1
-    return name
+    if places is not None:
+        table = table.assign(map_x=places[:, 0], map_y=places[:, 1])
+    table = table.drop_duplicates("region").set_index("region")
+    names = [column.name for column in columns_in("layer")]
+    if places is not None:
+        names += ["map_x", "map_y"]
+    columns = table[names].rename(columns=_RENAMED)
+    # A region of the layer that is not in the results has none, so the numbers must allow gaps.
+    columns.insert(0, "label", pd.Series(table.index, index=table.index, dtype="Int64"))
+    columns.insert(1, "roi_id", image)
+    columns["decision"] = [decisions.get(number, "") for number in table.index]
+    return columns

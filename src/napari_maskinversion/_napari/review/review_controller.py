@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
 
-from ...app.layer_input.layer_facts import is_shapes
 from ...app.review.learning import Trained
 from ...app.review.review_options import BY_WORD, DIMMED, INSIDE, ReviewOptions
 from ...app.review.review_state import ReviewState
+from ...app.review.review_target import ReviewTarget
 from ...app.session import (
     ResultRecord,
     RunState,
@@ -23,13 +23,13 @@ from ...app.session import (
 )
 from ...app.work.model_store import ModelStore
 from ...base import progress_words as words
+from ...base.identity import RegionKey
 from ...review.decisions import Step
-from ..layers.overlays import AcceptedText
+from ..layers.accepted_texts import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
 from ..workers.worker import Worker
-from .decided_layer import seen_on
 from .deciding import Deciding
 from .learn_dialog import LearnDialog
 from .review_keeper import ReviewKeeper
@@ -299,7 +299,7 @@ class ReviewController(Topic, QObject):
 
     def _look_again(self, trained: Trained, wall: bool) -> None:
         """Review what is doubtful, until another order or state is chosen; on the wall, all."""
-        state, rows = self.state, dict[Any, int]()  # by region
+        state, rows = self.state, dict[RegionKey, int]()
         # Another image may be open by now, or other regions of it.
         if state is not None and state.review.image.content == trained.image:
             known = {*state.queue.keys}
@@ -382,7 +382,7 @@ class ReviewController(Topic, QObject):
             self._show()
         if before.heatmap != now.heatmap:
             self._focus()
-        if before.colors != now.colors:
+        if before.words_on_canvas != now.words_on_canvas:
             self.write_layer()
         if before.model_dump(include=_LEARNING) != now.model_dump(include=_LEARNING):
             self.learning.ask()
@@ -400,28 +400,22 @@ class ReviewController(Topic, QObject):
         self._show()
 
     def write_layer(self) -> None:
-        """Write accepted labels into the layer, in the colours that are preferred now."""
+        """Write accepted words into the features of the layer, and onto the canvas if wanted."""
         state, target = self.state, self.keeper.target
         if state is None or target is None:
             return
-        labels = state.labels()
-        target.layer.write(labels)
-        if self._options.colors:
-            target.layer.color(labels, state.colors(), seen_on(target.image))
-        else:
-            target.layer.restore()
-        self._show_texts(state, target.layer.layer)
-        if target.layer.gone:
-            self.part.say(target.layer.gone)
+        target.features.write_words(state.labels())
+        self._show_texts(state, target)
+        if target.features.removed_note:
+            self.part.say(target.features.removed_note)
 
-    def _show_texts(self, state: ReviewState, layer: Any) -> None:
-        """Show texts: Shapes have their own; Labels get a separate layer."""
-        if is_shapes(layer):
-            return
-        rows = state.accepted_rows() if self._options.colors else {}
-        regions, colors = state.results.regions, state.colors() if rows else {}
-        self._canvas.show_texts(
-            [AcceptedText(regions[row], label, colors[label]) for row, label in rows.items()],
-            layer,
-            None if state.row is None else regions[state.row],
-        )
+    def _show_texts(self, state: ReviewState, target: ReviewTarget) -> None:
+        texts = []
+        if self._options.words_on_canvas:
+            removed = target.features.removed
+            for row, word in state.accepted_rows().items():
+                region = state.results.regions[row]
+                if not removed.issuperset(region.members or (region.id,)):
+                    texts.append(AcceptedText(region, word))
+        current = None if state.row is None else state.results.regions[state.row]
+        self._canvas.show_texts(texts, target.layer, current)

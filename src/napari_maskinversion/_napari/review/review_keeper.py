@@ -6,26 +6,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakSet
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal
 
-from ...app.layer_input.layer_facts import IDENTITY, file_of, levels_of
+from ...app.layer_input.layer_facts import IDENTITY, RegionsLayer, file_of, levels_of
+from ...app.layer_input.layer_features import FeatureWriter
 from ...app.review.review_state import ReviewState
 from ...app.review.review_target import ReviewTarget
 from ...base.errors import InputError, NotSavedError
-from ...base.identity import ImageIdentity, RegionIdentity, identify_image
+from ...base.identity import ImageIdentity, RegionIdentity, RegionKey, identify_image
 from ...base.wording import counted
+from ...images.lazy_plane import ArrayLike
 from ...results.results import Results
 from ...review.queue import ReviewQueue
 from ...review.review import Review
 from ..widgets.sections import pause
 from ..workers.worker import Worker
-from .decided_layer import DecidedLayer
 
 if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Image
+    from napari.utils.events import Event
+
     from ...app.session import ResultRecord, Session
 
 _SETTLING: Final = 20  # milliseconds
@@ -45,7 +50,9 @@ class ReviewKeeper(QObject):
     left = Signal(str)  # Name of a layer that was removed from the viewer, and its review with it
     refused = Signal(str)  # Why a review could not be opened, closed or saved
 
-    def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
+    def __init__(
+        self, viewer: ViewerModel, session: Session, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
         self._viewer, self._session = viewer, session
         self.unasked = False
@@ -58,10 +65,11 @@ class ReviewKeeper(QObject):
             discard=_discard,
             parent=self,
         )
-        self._next: tuple[Any, DecidedLayer] | None = None
+        # Image and regions of the next results
+        self._next: tuple[Image, FeatureWriter] | None = None
         # Regions and pixels that the open review was opened with.
-        self._regions: Mapping[Any, RegionIdentity] = {}
-        self._pixels: Any = None
+        self._regions: Mapping[RegionKey, RegionIdentity] = {}
+        self._pixels: ArrayLike | None = None
         self._settling = pause(self, _SETTLING, self._tell_opening)
         viewer.layers.events.removed.connect(self._layer_removed)
 
@@ -82,9 +90,9 @@ class ReviewKeeper(QObject):
         if opening:
             self._settling.start()
 
-    def expect(self, image: Any, regions: Any) -> None:
+    def expect(self, image: Image, regions: RegionsLayer) -> None:
         """Set the layers of the next results; call it when a run begins."""
-        self._next = (image, DecidedLayer(regions))
+        self._next = (image, FeatureWriter(regions))
 
     def follow(self, record: ResultRecord) -> None:
         """Take complete results.
@@ -99,17 +107,17 @@ class ReviewKeeper(QObject):
             return
         following, self._next = self._next, None
         if following is not None:
-            image, layer = following
+            image, features = following
         elif before is not None:
-            image, layer = before.image, before.layer
+            image, features = before.image, before.features
         else:
             return
-        if image not in self._viewer.layers or layer.layer not in self._viewer.layers:
+        if image not in self._viewer.layers or features.layer not in self._viewer.layers:
             return
-        if before is not None and before.layer is not layer:
-            layer.take_over(before.layer)
         regions = {region.key: region for region in record.identities}
-        self._session.review.target = ReviewTarget(results, image, layer, regions, record.decisions)
+        self._session.review.target = ReviewTarget(
+            results, image, features, regions, record.decisions
+        )
         self.ready.emit()
         if self.state is not None or self._opener.busy:
             self.begin(unasked=self.unasked)
@@ -214,10 +222,10 @@ class ReviewKeeper(QObject):
             return f"'{image.name}' is hidden; show it, then decide."
         return ""
 
-    def _layer_removed(self, event: Any) -> None:
+    def _layer_removed(self, event: Event) -> None:
         """End the review with its layers: nothing is decided about an image that is gone."""
         target, layer = self.target, event.value
-        if target is None or layer not in (target.image, target.layer.layer):
+        if target is None or layer not in (target.image, target.layer):
             return
         self._drop()
         self._session.review.target = None
@@ -227,11 +235,8 @@ class ReviewKeeper(QObject):
     def stop(self) -> None:
         """Close the review and release the layers."""
         self._drop()
-        target = self.target
         self.close(last=True)
         self._session.review.target = self._next = None
-        if target is not None:
-            target.layer.restore()
         self._settling.stop()
         self._session.review.opening = False
 
@@ -249,7 +254,9 @@ class ReviewKeeper(QObject):
         self._session.review.state = ReviewState(request.results, review, queue)
         _KEEPERS.add(self)
         messages = [] if opened.kept else list(review.notes)
-        self.opened.emit([*messages, target.layer.note] if target.layer.note else messages)
+        if target.features.note:
+            messages.append(target.features.note)
+        self.opened.emit(messages)
 
 
 def close_orphaned_reviews() -> None:
@@ -265,9 +272,9 @@ class ReviewRequest:
     """Input for opening a review."""
 
     results: Results
-    regions: Mapping[Any, RegionIdentity]  # At the start of the run
+    regions: Mapping[RegionKey, RegionIdentity]  # At the start of the run
     name: str  # Of the image
-    pixels: Any  # All of it, at full resolution
+    pixels: ArrayLike  # All of it, at full resolution
     file: Path | None  # The image's file
     image: ImageIdentity | None = None  # Of the image, if the pixels are not all of it
     review: Review | None = None  # An open one of the same image and regions
@@ -322,7 +329,7 @@ def open_review(opening: ReviewRequest) -> OpenedReview:
     return OpenedReview(opening, review, queue)
 
 
-def _keep(review: Review, act: Callable[[], Any]) -> None:
+def _keep(review: Review, act: Callable[[], object]) -> None:
     try:
         act()
     except NotSavedError:

@@ -91,7 +91,7 @@ class ReviewWidget(QWidget):
             },
             parent=self,
         )
-        tip = "Accept all of one word; order, keys, heatmap, colours on the canvas, learning"
+        tip = "Accept all of one word; order, keys, heatmap, words on the canvas, learning"
         self.more = button("More", tip)
         tip = "See all regions as a wall of crops, and decide about many at once"
         self.gallery = button("Gallery", tip)

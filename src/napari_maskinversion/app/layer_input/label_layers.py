@@ -236,10 +236,8 @@ def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
     if not missing:
         return frame
     numbers = [*frame["index"].tolist(), *missing]
-    own = frame.drop(columns="index").reset_index(drop=True)
-    kinds = {name: _can_be_empty(str(kind)) for name, kind in own.dtypes.items()}
-    own = own.astype({name: kind for name, kind in kinds.items() if kind})
-    padded = own.reindex(range(len(numbers)))
+    others = with_gaps(frame.drop(columns="index").reset_index(drop=True))
+    padded = others.reindex(range(len(numbers)))
     padded.insert(list(frame.columns).index("index"), "index", numbers)
     return padded
 
@@ -254,7 +252,13 @@ def whole(value: Any) -> int | None:
     return int(float(value)) if float(value).is_integer() else None
 
 
-def _can_be_empty(kind: str) -> str:
+def with_gaps(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the same values in pandas' types that allow gaps, also among whole numbers."""
+    kinds = {name: _nullable_type(str(kind)) for name, kind in frame.dtypes.items()}
+    return frame.astype({name: kind for name, kind in kinds.items() if kind})
+
+
+def _nullable_type(kind: str) -> str:
     """Return pandas' nullable type for the same values; empty if the type is nullable."""
     if kind == "bool":
         return "boolean"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from ...images.tiff import without_nodata
 from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .label_layers import COVERED, Covered
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"
@@ -40,6 +43,20 @@ _COUNTED_PIXELS: Final = 4_000_000
 _LOOKED_AT: Final = 300_000_000  # bytes of a plane, 60 ms: whether there is a region at all
 _COARSE: Final = 32  # pixels; regions of that size are found at once
 _TABLE: Final = 2**22  # largest label that is counted by a table
+
+
+class RegionsLayer(Protocol):
+    """What a Labels or Shapes layer of napari has that its features are written by."""
+
+    name: str
+    metadata: dict[str, Any]
+    features: pd.DataFrame
+    # Of a Shapes layer only
+    data: Sequence[npt.NDArray[np.floating]]
+    shape_type: Sequence[str]
+    selected_data: Collection[int]
+    feature_defaults: pd.DataFrame  # of the next shape; one row
+    events: Any  # napari's emitters
 
 
 def is_ours(layer: Any) -> bool:

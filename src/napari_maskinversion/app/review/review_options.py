@@ -42,12 +42,11 @@ class ReviewOptions(BaseModel):
         title="Heatmap",
         description="While you review: paler, cut off at the border of the region, or as always.",
     )
-    colors: bool = Field(
+    words_on_canvas: bool = Field(
         default=False,
-        title="Colours and text on the canvas",
-        description="Show accepted regions in the colour of their word, and the word as text (in "
-        "Labels layers, the 100 nearest to the current region); your own colours come back when "
-        "this is off.",
+        title="Words on the canvas",
+        description="Write the words of accepted regions on the image, of the 100 nearest to the "
+        "current region, in a layer of their own; the colours of your layers stay.",
     )
     learn: bool = Field(
         default=False,

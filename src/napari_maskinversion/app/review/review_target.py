@@ -8,6 +8,8 @@ from typing import Any
 
 from ...base.identity import RegionIdentity, RegionKey
 from ...results.results import Results
+from ..layer_input.layer_facts import RegionsLayer
+from ..layer_input.layer_features import FeatureWriter
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,6 +18,11 @@ class ReviewTarget:
 
     results: Results
     image: Any  # The image layer
-    layer: Any  # The regions layer, with the column of decisions in its features
+    features: FeatureWriter  # Of the regions layer
     regions: Mapping[RegionKey, RegionIdentity]
     saved: bytes = b""  # Decisions that came with reopened results
+
+    @property
+    def layer(self) -> RegionsLayer:
+        """The regions layer."""
+        return self.features.layer
