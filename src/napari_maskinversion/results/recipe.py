@@ -33,11 +33,11 @@ _PART_OF_GROUP: Final[Mapping[str, Part]] = {
     "uncertainty": "ranking",
 }
 _PART_OF_KEY: Final[Mapping[str, Part]] = {"plane": "image", "series": "image", "channels": "image"}
-# They decide where and how fast a run works, not what it returns.
+# These decide where and how fast a run works, not what it returns.
 NO_RESULT: Final = frozenset({"device", "chunk_size"})
-# They change embeddings by rounding only, or add other maps.
+# These change embeddings by rounding only, or add maps.
 _ROUNDING: Final = frozenset({"inversion.route", "inversion.keep_last_step_heatmaps"})
-# They are applied to finished results, which need no other run.
+# These are applied to finished results, without a run.
 _LIMITS: Final = frozenset({"threshold", "unsure.tokens", "unsure.margin", "unsure.overlap"})
 # Names for users, of facts whose key says too little.
 _NAMES: Final = {"method.name": "method", "weights": "model"}
@@ -107,7 +107,7 @@ class Recipe:
 
     @classmethod
     def of_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return what settings say that are told by key."""
+        """Return what settings say; ``values`` are those of a `RunSettings` by their keys."""
         parts: dict[Part, dict[str, Any]] = {part: {} for part in PARTS}
         for key, value in values.items():
             if key not in NO_RESULT:
@@ -166,16 +166,19 @@ class Recipe:
 
     def differences(self, other: Recipe) -> tuple[Difference, ...]:
         """Return the facts that both know and that are not the same."""
-        return tuple(
-            Difference(part, key, value, getattr(other, part)[key])
-            for part in PARTS
-            for key, value in getattr(self, part).items()
-            if key in getattr(other, part) and value != getattr(other, part)[key]
-        )
+        different: list[Difference] = []
+        for part in PARTS:
+            ours: Facts = getattr(self, part)
+            theirs: Facts = getattr(other, part)
+            for key in ours:
+                # What only one of them knows may well be the same.
+                if key in theirs and ours[key] != theirs[key]:
+                    different.append(Difference(part, key, ours[key], theirs[key]))
+        return tuple(different)
 
 
 def space_key(fingerprint: str, method: Method) -> str:
-    """Return the key of an embedding space in files: the model, and what is no inversion."""
+    """Return the key of an embedding space in files: the model's hash, and a method beside ours."""
     return fingerprint if method.inverts else f"{fingerprint}/{method.name}"
 
 
@@ -187,7 +190,7 @@ def part_of(key: str) -> Part:
     return _PART_OF_KEY.get(key, _PART_OF_GROUP[setting.group])
 
 
-@lru_cache(maxsize=64)  # the panel asks at each change of anything
+@lru_cache(maxsize=64)  # The panel asks at each change of anything
 def _values_of(settings: RunSettings) -> Mapping[str, Any]:
     values = {key: settings.get(key) for key in settings_by_key(RunSettings)}
     return MappingProxyType(values)

@@ -164,6 +164,15 @@ def test_another_choice_of_regions_makes_the_results_stale_and_the_old_one_fresh
     assert staleness(session).text == "choice of regions changed: update"
 
 
+def test_results_of_a_file_do_not_say_in_which_layers_their_image_was_shown(session, ready):
+    record, _ = run(session)
+    session.show(record.changed(reopened=True))
+    session.run.scope = Scope(channels="displayed")
+    assert not staleness(session)
+    session.show(record)
+    assert staleness(session).text == "image changed: update"
+
+
 def test_the_choice_of_regions_comes_back_with_an_image_and_is_not_taken_to_another(session, ready):
     session.run.scope = Scope(limited=True, ids="1, 2", channels="displayed")
     run(session, 2)
