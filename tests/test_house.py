@@ -1,6 +1,7 @@
 """The layout of the package: what CONTRIBUTING.md and architecture.md promise a newcomer."""
 
 import ast
+import csv
 import functools
 import re
 import tokenize
@@ -354,25 +355,23 @@ def test_json_of_others_is_parsed_in_one_place():
 
 
 OWN_FORMATS = 25  # at most: each is one more thing to keep in step; may only fall
-NAMES_A_FORMAT = re.compile(
+HAS_A_VERSION = re.compile(
     r'^_?(VERSION|FORMAT): Final = b?"?\d|ConfigFile\(f?"|CREATE TABLE', re.MULTILINE
 )
 
 
 def test_the_reference_lists_the_formats_that_are_our_own():
-    """By file, place, module with the constant of its version if it has one, and version."""
-    page = (ROOT / "docs/reference/formats.md").read_text(encoding="utf-8")
-    table = page.partition("## Files that this program writes for itself")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `.+ \| `(\S+\.py)`(?: `(\w+)`)? \| ?(\d*) \|$", table, flags=re.M)
-    assert 1 < len(rows) <= OWN_FORMATS
-    for module, constant, version in rows:
-        text = (SOURCE / module).read_text(encoding="utf-8")
-        assert bool(constant) == bool(version), module
-        if constant:
-            (value,) = re.findall(rf"^{constant}: Final = (.+)$", text, flags=re.M)
-            assert re.findall(r"\d+", value)[-1:] == [version], module
-    naming = {name_of(p) for p in MODULES if NAMES_A_FORMAT.search(p.read_text("utf-8"))}
-    assert naming <= {module for module, _, _ in rows}
+    """Each with the module that writes it, and the constant of its version if it has one."""
+    with (ROOT / "docs/reference/own-formats.csv").open(encoding="utf-8", newline="") as lines:
+        formats = [*csv.DictReader(lines)]
+    assert len(formats) <= OWN_FORMATS
+    for form in formats:
+        text = (SOURCE / form["module"]).read_text(encoding="utf-8")
+        if form["constant"]:
+            (value,) = re.findall(rf"^{form['constant']}: Final = (.+)$", text, flags=re.M)
+            assert re.findall(r"\d+", value)[-1] == form["version"], form["file"]
+    with_a_version = {name_of(p) for p in MODULES if HAS_A_VERSION.search(p.read_text("utf-8"))}
+    assert with_a_version <= {form["module"] for form in formats}
 
 
 def test_the_package_does_without_what_is_not_installed():

@@ -49,6 +49,7 @@ MACROS = (
     reference.models,
     reference.models_elsewhere,
     reference.other_programs,
+    reference.own_formats,
     reference.preferences,
     reference.presets,
     reference.settings,

@@ -1,5 +1,6 @@
 """Tables of the reference, from the code that they are about."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -141,6 +142,14 @@ def other_programs():
         ["file", "what it is", "what to do"],
         [[code(*endings), text(what), text(way)] for (what, way), endings in ways.items()],
     )
+
+
+def own_formats():
+    """Return the files that this program writes for itself."""
+    with (ROOT / "docs/reference/own-formats.csv").open(encoding="utf-8", newline="") as lines:
+        formats = [*csv.DictReader(lines)]
+    rows = [[text(one["file"]), text(one["where"]), one["version"]] for one in formats]
+    return table(["file", "where", "version"], rows)
 
 
 def keys():
