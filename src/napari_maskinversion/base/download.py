@@ -25,8 +25,9 @@ from pydantic import Field, NonNegativeInt
 from .atomic_files import write_whole
 from .cache_folder import VARIABLE, is_offline, make_folder
 from .errors import InputError, ModelError, OfflineError
+from .hashing import sha256_of
 from .locks import Lock
-from .progress import BYTES, tick
+from .progress import BYTES, tick, wait
 from .reading import read_json, validated
 from .wording import one_line
 
@@ -161,7 +162,7 @@ def _complete(name: str, file: RemoteFile, part: Path) -> None:
             raise ModelError(f"The server refuses {name}: {one_line(error)[:200]}") from error
         except requests.RequestException as error:
             _log.info("attempt %d to download %s failed: %s", attempt, file.url, error)
-            time.sleep(0.2 * attempt)
+            wait(0.2 * attempt, f"The connection for {name} broke off; trying again.")
     raise Unreachable("the connection broke off")
 
 
@@ -187,12 +188,6 @@ def _append(file: RemoteFile, part: Path, done: int) -> None:
                 told = time.monotonic()
             if done >= file.size:  # what the server sends beyond that, the checksum refuses
                 return
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file as 64 hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def size_text(size: int) -> str:

@@ -25,6 +25,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +34,7 @@ import numpy.typing as npt
 from ..base.atomic_files import sync_folder
 from ..base.errors import InputError
 from ..base.locks import Lock
+from ..base.progress import BEAT, wait
 from ..base.reading import is_address
 from ..results.spaces import Space
 
@@ -144,6 +146,7 @@ class Store:
         """Let a block read the database as it is at one time."""
         with self._told("read"), self._connected() as database:
             database.execute("BEGIN")
+            self._when_free(database, "SELECT count FROM changes")  # from here on nobody commits
             yield database
 
     @contextmanager
@@ -151,7 +154,7 @@ class Store:
         """Let a block change the library, all of it or nothing; one program at a time."""
         self.check()  # a lock would make the folder of one that is gone
         with self._told(done), self._locked(), self._connected() as database:
-            database.execute("BEGIN IMMEDIATE")
+            self._when_free(database, "BEGIN IMMEDIATE")
             try:
                 self._tidy(database)
                 if not has_measures(database):  # a library of the first days
@@ -160,7 +163,7 @@ class Store:
                     )
                 yield database
                 database.execute("UPDATE changes SET count = count + 1")
-                database.execute("COMMIT")
+                self._when_free(database, "COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):  # SQLite may have done it
                     database.execute("ROLLBACK")
@@ -183,10 +186,10 @@ class Store:
         if not file.stat().st_size:
             raise sqlite3.DatabaseError("it is empty")
         address = f"{file.resolve().as_uri()}?mode=rw"
-        with closing(sqlite3.connect(address, _PATIENCE, isolation_level=None, uri=True)) as base:
+        with closing(sqlite3.connect(address, BEAT, isolation_level=None, uri=True)) as base:
             base.row_factory = sqlite3.Row
             application, version = (
-                base.execute(f"PRAGMA {name}").fetchone()[0]
+                self._when_free(base, f"PRAGMA {name}").fetchone()[0]
                 for name in ("application_id", "user_version")
             )
             if application != _APPLICATION:
@@ -199,6 +202,17 @@ class Store:
             base.executescript("PRAGMA synchronous = EXTRA; PRAGMA foreign_keys = ON;")
             yield base
 
+    def _when_free(self, database: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
+        """Execute a statement that other programs may hold up; wait for them, and tick."""
+        end = monotonic() + _PATIENCE
+        while True:
+            try:
+                return database.execute(statement)
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or monotonic() >= end:
+                    raise
+            wait(BEAT, f"The library {self.folder} is in use by another program; waiting for it.")
+
     @contextmanager
     def _told(self, done: str) -> Generator[None, None, None]:
         """Turn errors of disk and database into a line."""
@@ -206,7 +220,7 @@ class Store:
         try:
             yield
         except (OSError, sqlite3.OperationalError) as error:  # full, read-only, locked, gone
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            if _is_busy(error):
                 raise InputError(
                     f"{name} is in use by another program; repeat it later."
                 ) from error
@@ -498,6 +512,11 @@ class Store:
 def has_measures(database: sqlite3.Connection) -> bool:
     """Return whether regions have a column for measures."""
     return "measures" in (row["name"] for row in database.execute("PRAGMA table_info(regions)"))
+
+
+def _is_busy(error: Exception) -> bool:
+    """Return whether another program has the database."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _bytes(space: Space) -> int:

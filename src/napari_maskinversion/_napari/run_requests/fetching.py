@@ -11,7 +11,7 @@ from qtpy.QtCore import QObject, Signal
 
 from ...app.session import Download, Session, Topic
 from ...app.work.driver import show
-from ...base.progress import Tick, listening
+from ...base.progress import BYTES, Tick, listening
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
@@ -66,7 +66,7 @@ class Fetching(Topic, QObject):
             self.worker.cancel()
 
     def _progressed(self, news: Tick) -> None:
-        if self._session.status.download is not None:
+        if self._session.status.download is not None and news.stage == BYTES:
             self._show(replace(self._session.status.download, done=news.done, total=news.total))
 
     def _show(self, download: Download | None) -> None:

@@ -175,6 +175,8 @@ def _show_step(tasks: Sequence[ImageTask], reported: Sequence[str], progress: An
         share = (done + (getattr(progress, "fraction", None) or 0.0)) / len(tasks)
         where = f"Image {done + 1:,} of {len(tasks):,}: {tasks[done].name}, {text}"
         show(partial(ManyImages, where, share))
+    else:
+        check_stopped()
 
 
 def decide_work(

@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from ...base.download import sha256_of
+from ...base.hashing import sha256_of
 from ...base.errors import ModelError
 from ...base.reading import read_json
 from ...base.wording import one_line

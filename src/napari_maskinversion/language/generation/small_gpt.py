@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ...base.atomic_files import write_whole
-from ...base.download import sha256_of
+from ...base.hashing import sha256_of
 from ...base.errors import ModelError
 from ...base.reading import check_file, parse_json, validated
 from ...engine.models.checkpoints import fill, read_weights
