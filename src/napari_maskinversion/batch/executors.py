@@ -132,20 +132,22 @@ class _Processes(SpawnContext):
         super().__init__()
         self._started: list[SpawnProcess] = []
 
-    def Process(self, *arguments: Any, **values: Any) -> SpawnProcess:  # type: ignore[override]
-        """Make a process, as a pool asks for it."""
+    def Process(  # type: ignore[override]  # noqa: N802 - the name that pools ask for
+        self, *arguments: Any, **values: Any
+    ) -> SpawnProcess:
+        """Make a process, and note it."""
         process = SpawnProcess(*arguments, **values)
         self._started.append(process)
         return process
 
     def end(self, grace: float) -> None:
         """Wait some seconds for all processes to end by themselves; kill the others."""
-        running = {process.sentinel: process for process in self._started}
+        running = list(self._started)
         end = monotonic() + grace
         while running and (left := end - monotonic()) > 0:
-            for sentinel in connection.wait(list(running), left):
-                del running[sentinel]
-        for process in running.values():
+            ended = connection.wait([process.sentinel for process in running], left)
+            running = [process for process in running if process.sentinel not in ended]
+        for process in running:
             process.kill()
 
 

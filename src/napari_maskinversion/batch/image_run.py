@@ -142,7 +142,7 @@ def run_task(task: ImageTask, *, model: Backbone | None = None) -> Report:
                 if not is_transient(error):
                     return _failed(task, error)
                 reason = _one_line(error, task).rstrip(".")
-            wait(pause, f"{task.name}: {reason}; trying again.")
+            wait(pause, f"{reason}; trying again.")
         try:
             return attempt.run()
         except Exception as error:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .opening import OpenedImage
 
 SIDE: Final = 36  # pixels of a small picture
+_NOT_ADDED: Final = "it was computed, but not added to the library"
 _NAMELESS: Final = "has no names of regions"
 
 
@@ -107,7 +108,7 @@ def _kept_in_library(project: OpenProject, name: str) -> str:
     try:
         add_to_library(project, name)
     except MaskInversionError as error:
-        return f"it was computed, but not added to the library: {' '.join(str(error).split())}"
+        return f"{_NOT_ADDED}: {' '.join(str(error).split())}"
     return ""
 
 
@@ -154,7 +155,12 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
                     ended.disk_full = report.problem
                     break
                 ended.done += not report.problem
-                if problem := report.problem or _kept_in_library(project, report.name):
+                try:
+                    problem = report.problem or _kept_in_library(project, report.name)
+                except Cancelled:  # while it waited for the library
+                    ended.problems[report.name] = f"{_NOT_ADDED} when you stopped"
+                    raise
+                if problem:
                     ended.problems[report.name] = problem
                 show(About(report.name))
     except Cancelled:

@@ -14,8 +14,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from ...base.hashing import sha256_of
 from ...base.errors import ModelError
+from ...base.hashing import sha256_of
 from ...base.reading import read_json
 from ...base.wording import one_line
 from ...engine.models.checkpoints import fill, read_weights

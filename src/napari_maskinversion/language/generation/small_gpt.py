@@ -20,8 +20,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ...base.atomic_files import write_whole
-from ...base.hashing import sha256_of
 from ...base.errors import ModelError
+from ...base.hashing import sha256_of
 from ...base.reading import check_file, parse_json, validated
 from ...engine.models.checkpoints import fill, read_weights
 from .decoder import CaptionDecoder
