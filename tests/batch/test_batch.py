@@ -19,7 +19,7 @@ import psutil
 import pyarrow.dataset
 import pytest
 
-from napari_maskinversion.base import reading
+from napari_maskinversion.base import identity, reading
 from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch.finished import (
@@ -671,9 +671,9 @@ def test_a_file_about_many_images_is_parsed_and_hashed_once(images, fine, monkey
     file = images / "all.json"
     file.write_text(json.dumps(page))
     read = []
-    parse, digest = reading.parse_json, hashlib.file_digest
+    parse, digest = reading.parse_json, identity.sha256_of
     monkeypatch.setattr(reading, "parse_json", lambda *a: read.append(a[1]) or parse(*a))
-    monkeypatch.setattr(hashlib, "file_digest", lambda f, k: read.append(f.name) or digest(f, k))
+    monkeypatch.setattr(identity, "sha256_of", lambda path: read.append(path) or digest(path))
     words = ("batch", "--images", "images", "--regions", "all.json", *FAST[2:], "--out", "out")
     fine(*words)
     assert [str(one) for one in read].count("all.json") == 2

@@ -16,6 +16,7 @@ from ..base.errors import InputError
 from ..base.reading import check_file
 from ..base.wording import one_line
 from ..results.spaces import Space
+from .region_fields import IMAGE_FIELDS, exported_fields, with_lacking_values
 from .store import FACTS, ImageRecord
 
 Picture = Callable[[int], bytes | None]
@@ -23,12 +24,7 @@ Part = tuple[Space, ImageRecord, list[dict[str, Any]], npt.NDArray[np.float32], 
 _MARK: Final = b"napari-maskinversion library"
 _VERSION: Final = b"1"
 _AT_ONCE: Final = 10_000  # regions; a row group
-_OF_IMAGE: Final = ("path", "series", "name", "content")
-_KINDS: Final = {
-    **dict.fromkeys(("series", "region", "y0", "x0", "y1", "x1"), "int64"),
-    **dict.fromkeys(("area", "confidence"), "float64"),
-    "picture": "binary",
-}
+_OF_IMAGE: Final = tuple(field.name for field in IMAGE_FIELDS)
 
 
 def write_parquet(
@@ -41,11 +37,12 @@ def write_parquet(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = (*_OF_IMAGE, *FACTS, "picture")
-    fields = [(name, getattr(pa, _KINDS.get(name, "string"))()) for name in columns]
-    fields += [("space", pa.string()), ("embedding", pa.list_(pa.float32()))]
-    schema = pa.schema(fields, metadata={_MARK: _VERSION})
-    count, left = 0, map(dict, rows)
+    kinds = {field.name: pa.type_for_alias(field.arrow) for field in exported_fields()}
+    kinds["picture"] = pa.binary()
+    columns = list(kinds)
+    kinds |= {"space": pa.string(), "embedding": pa.list_(pa.float32())}
+    schema = pa.schema(kinds.items(), metadata={_MARK: _VERSION})
+    count, left = 0, map(with_lacking_values, map(dict, rows))
     with (
         atomic_path(path) as part,
         part.open("wb") as file,
@@ -95,7 +92,8 @@ def _part(rows: list[dict[str, Any]]) -> Part:
     vectors = np.array([row["embedding"] for row in rows], np.float32)
     image = ImageRecord(**{name: rows[0][name] for name in _OF_IMAGE})
     facts: list[dict[str, Any]] = [
-        {"measures": "", **{name: row[name] for name in FACTS if name in row}} for row in rows
+        {"measures": "", **{name: row[name] for name in FACTS if name in row}}
+        for row in map(with_lacking_values, rows)
     ]
     space = Space(about=rows[0]["space"], width=vectors.shape[1])
     return space, image, facts, vectors, lambda place: rows[place]["picture"]

@@ -31,6 +31,7 @@ from ..review.reporting import with_decisions
 from .adding import add_bundle, image_problem, located, rows_of, stored_path
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
+from .region_fields import selection, shown_fields
 from .searching import nearest
 from .store import ROWS, Store
 from .thumbnails import decoded
@@ -44,14 +45,8 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
-COLUMNS: Final = (
-    *("id", "image", "series", "plane", "region", "label", "suggestion", "confidence"),
-    *("decision", "date", "area", "y0", "x0", "y1", "x1", "space"),
-)
 _FROM: Final = "FROM regions JOIN images ON images.id = regions.image"
 _IDS: Final = "id IN (SELECT value FROM json_each(:ids))"
-_OTHERWISE: Final = {"image": "CASE path WHEN '' THEN name ELSE path END", "series": "series"}
-_SELECTED: Final = ", ".join(_OTHERWISE.get(name, f"regions.{name}") for name in COLUMNS)
 
 
 class Library:
@@ -226,8 +221,8 @@ class Library:
             (``y0``, ``x0``, ``y1``, ``x1``, end exclusive) and ``space``.
         """
         term, values = condition(where)
-        query = f"SELECT {_SELECTED} {_FROM} WHERE {term} ORDER BY regions.id"
         with self._store.reading() as database:
+            query = f"SELECT {selection(database)} {_FROM} WHERE {term} ORDER BY regions.id"
             return _frame([tuple(row) for row in database.execute(query, values)])
 
     def search(
@@ -292,7 +287,7 @@ class Library:
             answers = {
                 row[0]: tuple(row)[1:]
                 for row in database.execute(
-                    f"SELECT row, {_SELECTED} {_FROM} WHERE space = :space AND row IN"
+                    f"SELECT row, {selection(database)} {_FROM} WHERE space = :space AND row IN"
                     " (SELECT value FROM json_each(:rows))",
                     {"space": space.id, "rows": json.dumps(chosen)},
                 )
@@ -585,4 +580,5 @@ def _unit(vector: npt.NDArray[Any], space: Space) -> FloatArray:
 def _frame(cells: Sequence[Sequence[Any]], *more: str) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.DataFrame(cells, columns=[*COLUMNS, *more])
+    columns = [field.name for field in shown_fields()]
+    return pd.DataFrame(cells, columns=[*columns, *more])

@@ -37,6 +37,13 @@ from ..base.locks import Lock
 from ..base.progress import BEAT, wait
 from ..base.reading import is_address
 from ..results.spaces import Space
+from .region_fields import (
+    IMAGE_FIELDS,
+    REGION_FIELDS,
+    add_lacking_columns,
+    brought_fields,
+    columns_in_sql,
+)
 
 FloatArray = npt.NDArray[np.float32]
 HalfArray = npt.NDArray[np.float16]
@@ -57,31 +64,23 @@ CREATE TABLE spaces (
   id INTEGER PRIMARY KEY AUTOINCREMENT, about TEXT NOT NULL UNIQUE, width INTEGER NOT NULL,
   file TEXT NOT NULL, count INTEGER NOT NULL);
 CREATE TABLE images (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, series INTEGER NOT NULL,
-  name TEXT NOT NULL, content TEXT NOT NULL);
+  id INTEGER PRIMARY KEY AUTOINCREMENT, {columns_in_sql(IMAGE_FIELDS)});
 CREATE INDEX by_path ON images (path, series);
 CREATE TABLE regions (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, image INTEGER NOT NULL REFERENCES images,
-  plane TEXT NOT NULL, region INTEGER NOT NULL,
-  space INTEGER NOT NULL REFERENCES spaces, row INTEGER NOT NULL,
-  y0 INTEGER NOT NULL, x0 INTEGER NOT NULL, y1 INTEGER NOT NULL, x1 INTEGER NOT NULL,
-  area REAL NOT NULL, label TEXT NOT NULL, suggestion TEXT NOT NULL, confidence REAL,
-  decision TEXT NOT NULL, date TEXT NOT NULL, measures TEXT NOT NULL DEFAULT '',
+  {columns_in_sql(REGION_FIELDS)},
   UNIQUE (image, plane, region, space), UNIQUE (space, row));
 CREATE INDEX by_label ON regions (label, decision);
 CREATE TABLE thumbnails (
   id INTEGER PRIMARY KEY REFERENCES regions ON DELETE CASCADE, picture BLOB NOT NULL);
 """
 # Columns of a region that the caller of `write` brings.
-FACTS: Final = (
-    *("plane", "region", "y0", "x0", "y1", "x1", "area"),
-    *("label", "suggestion", "confidence", "decision", "date", "measures"),
-)
+FACTS: Final = tuple(field.name for field in brought_fields())
+_KEYS: Final = tuple(field.name for field in brought_fields() if field.is_key)
 _COLUMNS: Final = ("image", "space", "row", *FACTS)
 _UPSERT: Final = (
     f"INSERT INTO regions ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{c}' for c in _COLUMNS)})"
     " ON CONFLICT (image, plane, region, space) DO UPDATE SET "
-    + ", ".join(f"{c} = excluded.{c}" for c in ("row", *FACTS[2:]))
+    + ", ".join(f"{c} = excluded.{c}" for c in ("row", *FACTS) if c not in _KEYS)
 )
 
 # Its own suggestion stays: the results may have been ranked by other words, or by none.
@@ -161,6 +160,7 @@ class Store:
                     database.execute(
                         "ALTER TABLE regions ADD COLUMN measures TEXT NOT NULL DEFAULT ''"
                     )
+                add_lacking_columns(database)
                 yield database
                 database.execute("UPDATE changes SET count = count + 1")
                 self._when_free(database, "COMMIT")

@@ -26,6 +26,7 @@ from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
 from ...library.deciding import names_of
 from ...library.library import Library
+from ...library.region_fields import gallery_fields
 from ...library.thumbnails import Pixels, cut_out, outlined
 from ...results.export.archive import open_archive
 from ...results.export.bundle import CompressedRegion, compress_masks
@@ -48,10 +49,7 @@ Box = tuple[int, int, int, int]
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.intp]
 Cut = Iterator[tuple[int, Pixels | None]]
-COLUMNS: Final = (
-    *("image", "region", "position", "suggestion", "confidence", "margin"),
-    *("doubtful", "decision", "label", "area", "box"),
-)
+COLUMNS: Final = tuple(field.name for field in gallery_fields())
 
 
 @dataclass(eq=False, kw_only=True)
@@ -278,7 +276,7 @@ class _ImageRows:
 def read_project(file: Path, doing: str = "reading") -> RegionTable:
     """Read the stored results of all images of a project; for a worker."""
     project = OpenProject.read(file)
-    cells: list[tuple[Any, ...]] = []
+    cells: list[dict[str, Any]] = []
     vectors: list[FloatArray] = []
     words: dict[str, None] = dict.fromkeys(project.vocabulary.labels if project.vocabulary else ())
     problems: list[str] = []
@@ -315,7 +313,7 @@ def read_project(file: Path, doing: str = "reading") -> RegionTable:
                 yield from ((row, None) for row in own)
 
     def embed(rows: Sequence[int]) -> FloatArray:
-        check_alike(spaces[name] for name in dict.fromkeys(cells[row][0] for row in rows))
+        check_alike(spaces[name] for name in dict.fromkeys(cells[row]["image"] for row in rows))
         return np.stack([vectors[row] for row in rows])
 
     return RegionTable(
@@ -363,7 +361,7 @@ def read_library(library: Library) -> RegionTable:
     positions: Any = [plane_of(text) for text in frame["plane"]]
     files = zip(frame["image"], frame["series"].tolist(), strict=True)
     boxes: Any = list(zip(*(frame[edge] for edge in ("y0", "x0", "y1", "x1")), strict=True))
-    made = frame[["region", "suggestion", "decision", "area", "id"]].assign(
+    made = frame[[name for name in frame if name in (*COLUMNS, "id")]].assign(
         image=names_of(frame),
         confidence=frame["confidence"].astype(float),
         position=positions,
@@ -400,25 +398,26 @@ SOURCES: Final[Mapping[str, Callable[[Session], Callable[[], RegionTable]]]] = {
 
 def _cells(
     image: str, results: Results, decisions: Mapping[RegionKey, Decision]
-) -> Iterable[tuple[Any, ...]]:
-    for one in results.regions:
-        decision = decisions.get(one.key)
-        yield (
-            image,
-            one.id,
-            one.position,
-            one.suggestion or one.source_label,
-            np.nan if one.ranking is None else float(one.ranking.probabilities[0]),
-            one.margin,
-            one.flagged,
-            "undecided" if decision is None else decision.status,
-            "" if decision is None else decision.label,
-            one.area,
-            one.bbox,
-        )
+) -> Iterable[dict[str, Any]]:
+    for region in results.regions:
+        decision = decisions.get(region.key)
+        ranking = region.ranking
+        yield {
+            "image": image,
+            "region": region.id,
+            "position": region.position,
+            "suggestion": region.suggestion or region.source_label,
+            "confidence": np.nan if ranking is None else float(ranking.probabilities[0]),
+            "margin": region.margin,
+            "doubtful": region.flagged,
+            "decision": "undecided" if decision is None else decision.status,
+            "label": "" if decision is None else decision.label,
+            "area": region.area,
+            "box": region.bbox,
+        }
 
 
-def _frame(cells: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
+def _frame(cells: Iterable[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame(list(cells), columns=list(COLUMNS))
