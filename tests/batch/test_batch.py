@@ -1,7 +1,6 @@
 """The command ``batch``."""
 
 import errno
-import hashlib
 import json
 import os
 import re
