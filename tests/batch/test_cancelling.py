@@ -8,6 +8,7 @@ import hashlib
 import multiprocessing
 import os
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -282,12 +283,14 @@ def test_waiting_for_a_library_that_others_read_or_write_can_be_cancelled(
     clock, tmp_path, of_others
 ):
     library = Store.create(tmp_path / "library")
+    begin = time.monotonic()
     with closing(sqlite3.connect(library.folder / ROWS, isolation_level=None)) as other:
         for statement in of_others.split(";"):
             other.execute(statement).fetchall()
         with listening(clock.cancel_after(3)), pytest.raises(Cancelled), library.writing() as rows:
             rows.execute("INSERT INTO images VALUES (1, '', 0, 'image', '')")
         assert 0 <= clock.late < MOST
+        assert time.monotonic() - begin < 30  # SQLite itself would wait for a minute
         other.execute("ROLLBACK")
     with library.reading() as rows:
         assert rows.execute("SELECT * FROM images").fetchall() == []
@@ -328,11 +331,20 @@ def test_ctrl_c_ends_processes_whose_step_takes_long(rescued):
     assert multiprocessing.active_children() == []
 
 
-def test_ctrl_c_ends_workers_of_a_cluster_whose_step_takes_long(rescued):
-    pytest.importorskip("distributed")
+def test_ctrl_c_ends_workers_of_a_cluster_whose_step_takes_long(rescued, monkeypatch):
+    """Dask itself would wait four seconds."""
+    nanny = pytest.importorskip("distributed.nanny").Nanny
+    close, patience = nanny.close, []
+
+    def closed(self, timeout=5, **more):
+        patience.append(timeout)
+        return close(self, timeout=timeout, **more)
+
+    monkeypatch.setattr(nanny, "close", closed)
     with pytest.raises(KeyboardInterrupt), DaskCluster("local", 1) as cluster:
         begun(cluster, rescued)
     assert not (rescued / "go").exists()
+    assert patience[0] < MOST
 
 
 def test_after_a_cancel_no_other_image_of_a_group_is_begun(project, monkeypatch):

@@ -12,6 +12,7 @@ from typing import Final
 
 from ...base.atomic_files import atomic_folder
 from ...base.errors import InputError
+from ...base.validation import encodable
 from .bundle import AddImage, Bundle, ExportFormat, ImageOfMany, ManyImages
 from .tables import without_formula
 
@@ -61,7 +62,8 @@ class _Files:
             for file in self._entry.files(path):
                 if file.exists():  # heatmaps of an image without regions are none
                     file.replace(self._folder / file.name)
-                    self._rows.append([without_formula(image.name), file.name, _PROGRAM])
+                    name = without_formula(encodable(image.name))
+                    self._rows.append([name, file.name, _PROGRAM])
 
     def _free_name(self, image: ImageOfMany) -> str:
         """Return a name for the first file of an image; no file of another image has it."""
