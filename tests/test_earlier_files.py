@@ -186,7 +186,7 @@ def decided(library):
 
 def measures(library):
     """What was measured of the decided regions."""
-    samples = read_samples(library, library.info()["spaces"], {})
+    samples = read_samples(library.store, library.info()["spaces"], {})
     return [sample.sample.measures.measures for sample in samples]
 
 

@@ -44,6 +44,7 @@ MACROS = (
     reference.export_formats,
     reference.included,
     reference.keys,
+    reference.library_columns,
     reference.maps,
     reference.methods,
     reference.models,

@@ -16,6 +16,7 @@ from napari_maskinversion.engine.methods.registry import TYPICAL, list_methods
 from napari_maskinversion.engine.models.registry import list_models
 from napari_maskinversion.engine.models.specs import ELSEWHERE
 from napari_maskinversion.language.labels.presets import presets as list_presets
+from napari_maskinversion.library.region_fields import exported_fields
 from napari_maskinversion.pipeline.cache_usage import KINDS
 from napari_maskinversion.regions.annotations import reading as others
 from napari_maskinversion.regions.annotations.reading import FORMATS as ANNOTATIONS
@@ -150,6 +151,17 @@ def own_formats():
         formats = [*csv.DictReader(lines)]
     rows = [[text(one["file"]), text(one["where"]), one["version"]] for one in formats]
     return table(["file", "where", "version"], rows)
+
+
+def library_columns():
+    """Return the columns of an exported library."""
+    rows = [[f"`{field.name}`", field.arrow, field.title] for field in exported_fields()]
+    rows += [
+        ["`picture`", "binary", "picture of the region (WebP)"],
+        ["`space`", "string", "what the embedding was computed with, as JSON"],
+        ["`embedding`", "list of float", "unit embedding"],
+    ]
+    return table(["column", "type", "what it holds"], rows)
 
 
 def keys():

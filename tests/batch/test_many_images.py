@@ -20,7 +20,7 @@ from napari_maskinversion.batch.decided import (
     summarize,
     take_back_steps,
 )
-from napari_maskinversion.batch.exporting import FILES, export_steps
+from napari_maskinversion.batch.exporting import export_steps
 from napari_maskinversion.batch.opened import (
     OpenProject,
     Place,
@@ -272,7 +272,11 @@ def test_an_export_replaces_its_own_by_any_path(computed, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     for path in ("one", "link"):
         export(computed, Path(path), overwrite=True)
-    assert sorted(one.name for one in (tmp_path / "one").iterdir()) == sorted(FILES.values())
+    assert sorted(one.name for one in (tmp_path / "one").iterdir()) == [
+        "coco.json",
+        "regions.csv",
+        "regions.parquet",
+    ]
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
@@ -282,10 +286,10 @@ def test_an_export_whose_last_file_fails_changes_none(computed, tmp_path, monkey
         accept(computed, pd.read_csv("one/regions.csv")["suggestion"].iloc[0])
     before = contents(tmp_path)
 
-    def full(*_):
+    def full(*_, **__):
         raise InputError("disk full")
 
-    monkeypatch.setattr("napari_maskinversion.batch.exporting.write_csv_table", full)
+    monkeypatch.setattr("napari_maskinversion.results.export.tables.write_csv_table", full)
     with pytest.raises(InputError, match="disk full"):
         export(computed, tmp_path / "one", overwrite=overwrite)
     assert contents(tmp_path) == before

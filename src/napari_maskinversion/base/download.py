@@ -26,8 +26,8 @@ from .atomic_files import write_whole
 from .cache_folder import VARIABLE, is_offline, make_folder
 from .errors import InputError, ModelError, OfflineError
 from .locks import Lock
-from .progress import BYTES, tick
-from .reading import read_json, validated
+from .progress import BYTES, tick, wait
+from .reading import read_json, sha256_of, validated
 from .wording import one_line
 
 _log = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ def _complete(name: str, file: RemoteFile, part: Path) -> None:
             raise ModelError(f"The server refuses {name}: {one_line(error)[:200]}") from error
         except requests.RequestException as error:
             _log.info("attempt %d to download %s failed: %s", attempt, file.url, error)
-            time.sleep(0.2 * attempt)
+            wait(0.2 * attempt, f"The connection for {name} broke off; trying again.")
     raise Unreachable("the connection broke off")
 
 
@@ -187,12 +187,6 @@ def _append(file: RemoteFile, part: Path, done: int) -> None:
                 told = time.monotonic()
             if done >= file.size:  # what the server sends beyond that, the checksum refuses
                 return
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file as 64 hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def size_text(size: int) -> str:

@@ -90,5 +90,8 @@ class NotEnoughMemoryError(MaskInversionError):
     """Memory ran out, even with the smallest settings tried."""
 
 
-class Cancelled(MaskInversionError):
-    """Work stopped because the user asked for it."""
+class Cancelled(BaseException):
+    """Work stopped because the user asked for it.
+
+    Like KeyboardInterrupt it is no Exception: code that goes on after an error stops here, too.
+    """

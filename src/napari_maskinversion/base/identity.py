@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from .download import sha256_of
+from .progress import with_ticks
+from .reading import sha256_of
 from .regions import Region
 
 Position = tuple[tuple[str, int], ...]
@@ -143,7 +144,8 @@ def identify_image(name: str, pixels: Any) -> ImageIdentity:
     dtype = np.dtype(pixels.dtype)
     digest = hashlib.blake2b(digest_size=16)
     is_small = math.prod(shape) * dtype.itemsize <= WHOLE
-    for block in [(slice(None),) * len(shape)] if is_small else _samples(shape):
+    blocks = [(slice(None),) * len(shape)] if is_small else list(_samples(shape))
+    for block in with_ticks("Samples", blocks):
         part = np.ascontiguousarray(pixels[block])
         digest.update(part.astype(dtype.newbyteorder("<"), copy=False).tobytes())
     return ImageIdentity(name, shape, dtype.newbyteorder("=").name, digest.hexdigest())

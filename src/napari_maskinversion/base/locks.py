@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import sys
@@ -10,14 +11,14 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from time import sleep
+from time import monotonic
 from typing import Final, Self
 
 from .cache_folder import cache_folder, make_folder
 from .errors import InUseError
-from .progress import WAITING, tick
+from .progress import wait
 
-PAUSE: Final = 0.2  # seconds between two attempts
+_POLL: Final = 0.05  # seconds between two attempts
 _PATIENCE: Final = 10.0  # seconds to wait for somebody who changes a small file
 
 
@@ -31,31 +32,41 @@ class Lock:
         self._lock = FileLock(path, thread_local=False, is_singleton=shared)
         self._holder = path.with_name(path.name + ".by")
 
-    def acquire(self, patience: float = 0.0) -> bool:
-        """Take the lock if nobody has it for so many seconds; return whether it is ours now."""
+    def acquire(self) -> bool:
+        """Take the lock if nobody has it; return whether it is ours now."""
         from filelock import Timeout
 
         try:
-            self._lock.acquire(timeout=patience)
+            self._lock.acquire(timeout=0)
         except Timeout:
             return False
         with suppress(OSError):  # a disk that is full
             self._holder.write_text(_myself(), encoding="utf-8")
         return True
 
-    def wait(self, wanted: str, on_note: Callable[[str], object] | None = None) -> None:
-        """Take the lock; as long as another program has it, tick about five times a second.
+    def wait(
+        self,
+        wanted: str,
+        on_note: Callable[[str], object] | None = None,
+        *,
+        patience: float = math.inf,
+    ) -> bool:
+        """Take the lock; as long as another program has it, ask again and tick.
 
-        The note of the ticks says who is waited for; ``on_note`` is called with it once.
+        The note of the ticks says who is waited for; ``on_note`` is called with it once. Returns
+        whether the lock is ours now: False after ``patience`` seconds.
         """
+        end = monotonic() + patience
         note = ""
         while not self.acquire():
+            if monotonic() >= end:
+                return False
             if not note:
                 note = f"{wanted} is in use by {self.holder}; waiting until it is done."
                 if on_note is not None:
                     on_note(note)
-            sleep(PAUSE)
-            tick(WAITING, 0, 0, note)
+            wait(_POLL, note)
+        return True
 
     @property
     def holder(self) -> str:
@@ -89,7 +100,7 @@ def hold(path: Path, patience: float = 0.0, *, shared: bool = True) -> Lock | No
         make_folder(folder)
         name = sha256(str(path.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:32]
         lock = Lock(folder / f"{name}.lock", shared=shared)
-        taken = lock.acquire(patience)
+        taken = lock.wait(str(path), patience=patience)
     except OSError:
         return None
     if not taken:

@@ -12,11 +12,12 @@ see `engine.compute.compute_lock`. What a listener itself does is not told to it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final
+from time import monotonic, sleep
+from typing import Any, Final, TypeVar
 
 from . import progress_words as words
 
@@ -32,6 +33,12 @@ LABELS: Final = "Labels"
 CAPTIONS: Final = "Captions"
 BYTES: Final = "bytes"
 WAITING: Final = "waiting"
+CHECKING: Final = "checking"  # The bytes of a file, for its hash
+
+BEAT: Final = 0.2  # seconds from one tick to the next while work waits
+INTERVAL: Final = 0.1  # and while it goes through many small things: quick work tells nothing
+
+Item = TypeVar("Item")
 
 
 def _ignore(news: Any) -> None:
@@ -49,7 +56,7 @@ class Tick:
 
     stage: str  # "encoding" an image, or what is counted: "Labels", "Step"
     done: int
-    total: int
+    total: int  # 0 if unknown
     note: str = ""  # What is done differently because memory ran out
     # The share of the whole work that is done, 0..1; None where the stage is the whole work
     share: float | None = None
@@ -65,16 +72,18 @@ class Tick:
             return words.MAKING_MAPS
         if self.stage == BYTES:
             return words.fetched("weights", self.done, self.total)
+        if self.stage == CHECKING:
+            return words.checking(self.done, self.total)
         if self.stage == WAITING:
             return self.note
         return words.counted(self.stage, self.done, self.total)
 
     @property
     def fraction(self) -> float:
-        """Share of the work that is done, 0..1."""
+        """Share of the work that is done, 0..1; 0 if unknown."""
         if self.share is not None:
             return self.share
-        return self.done / max(self.total, 1)
+        return self.done / self.total if self.total else 0.0
 
 
 def tick(stage: str, done: int, total: int, note: str = "") -> None:
@@ -87,6 +96,25 @@ def tell(news: Any) -> None:
     listener, pause = _channel.get()
     with _using(*_NOBODY), pause():
         listener(news)
+
+
+def with_ticks(stage: str, items: Iterable[Item]) -> Iterator[Item]:
+    """Yield items, and tick between two of them, at most ten times a second."""
+    total = len(items) if isinstance(items, Sized) else 0
+    last_tick = monotonic()
+    for number, item in enumerate(items):
+        if monotonic() - last_tick > INTERVAL:
+            tick(stage, number, total)
+            last_tick = monotonic()
+        yield item
+
+
+def wait(seconds: float, note: str) -> None:
+    """Wait, and tick about five times a second: the work may end here. The note says why."""
+    end = monotonic() + seconds
+    while (left := end - monotonic()) > 0:
+        sleep(min(left, BEAT))
+        tick(WAITING, 0, 0, note)
 
 
 @contextmanager

@@ -41,8 +41,8 @@ def searching(what: str, count: int) -> str:
 
 
 def counted(what: str, done: int, total: int) -> str:
-    """Return how many are done: ``"Labels 32 of 1,200"``."""
-    return f"{what} {done:,} of {total:,}"
+    """Return how many are done: ``"Labels 32 of 1,200"``, or ``"Files 32"`` of an unknown total."""
+    return f"{what} {done:,} of {total:,}" if total else f"{what} {done:,}"
 
 
 def regions_at_step(first: int, last: int, total: int, step: int, steps: int) -> str:
@@ -59,6 +59,11 @@ def picture_at_step(picture: int, pictures: int, step: int, steps: int) -> str:
 def fetched(name: str, done: int, total: int) -> str:
     """Return the progress of a download: ``"Fetching ViT-B-16/openai: 12 of 600 MB"``."""
     return f"Fetching {name}: {megabytes(done, total)}" if total else f"Fetching {name} ..."
+
+
+def checking(done: int, total: int) -> str:
+    """Return the progress of hashing a file: ``"Checking a file: 12 of 600 MB"``."""
+    return f"Checking a file: {megabytes(done, total)}"
 
 
 def megabytes(done: int, total: int) -> str:

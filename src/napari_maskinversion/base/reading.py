@@ -9,16 +9,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import stat
 from collections.abc import Collection, Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path, PurePath
+from time import monotonic
 from tokenize import TokenError
-from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import InputError
+from .progress import CHECKING, INTERVAL, tick
 from .validation import config_error
 from .wording import one_line
 
@@ -263,3 +267,34 @@ def read_npy_head(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
         return read(file, max_header_size=MOST_NPY_HEAD)
     except TokenError as error:
         raise ValueError(f"the head of an array is damaged ({error.args[0]})") from None
+
+
+# -- hashes: large files are read in pieces, between which the work can be stopped ---------------
+
+PIECE: Final = 2**20  # bytes that are read at once
+
+
+class ByteReader(Protocol):
+    """A file that is open for reading bytes."""
+
+    def read(self, count: int, /) -> bytes:
+        """Return the next bytes; none at the end."""
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file as 64 hexadecimal digits."""
+    with path.open("rb", buffering=0) as file:
+        return sha256_of_stream(file, os.fstat(file.fileno()).st_size)
+
+
+def sha256_of_stream(file: ByteReader, size: int) -> str:
+    """Return the SHA-256 of what an open file holds; ``size`` is its length for the progress."""
+    digest = sha256()
+    done, last_tick = 0, monotonic()
+    while piece := file.read(PIECE):
+        digest.update(piece)
+        done += len(piece)
+        if monotonic() - last_tick > INTERVAL:
+            tick(CHECKING, done, size)
+            last_tick = monotonic()
+    return digest.hexdigest()

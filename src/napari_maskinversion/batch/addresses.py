@@ -8,15 +8,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from typing import Any, Final
 
 from ..base.errors import InputError
-from ..base.reading import is_address
+from ..base.progress import BEAT, WAITING, tick, with_ticks
+from ..base.reading import is_address, sha256_of_stream
 from ..base.wording import one_line
 from .image_task import ImageTask
 
@@ -63,14 +66,15 @@ def size_and_version(path: Path) -> tuple[int, str]:
     whole, size = hashlib.sha256(), 0
     with _at(path) as (files, place):
         files.invalidate_cache(place)
-        for name in sorted(files.find(place)) if files.isdir(place) else [place]:
+        names = sorted(files.find(place)) if files.isdir(place) else [place]
+        for name in with_ticks("Files", names):
             about = files.info(name)
             size += int(about.get("size") or 0)
             marks = {key: mark for key, mark in about.items() if _MARKS.fullmatch(key) and mark}
             version: Any = sorted(map(str, marks.items()))
             if not version:
                 with files.open(name, "rb") as content:
-                    version = hashlib.file_digest(content, "sha256").hexdigest()
+                    version = sha256_of_stream(content, int(about.get("size") or 0))
             whole.update(f"{name.removeprefix(place)} {about.get('size')} {version}\n".encode())
     return size, whole.hexdigest()
 
@@ -86,22 +90,62 @@ def here(task: ImageTask) -> Iterator[ImageTask]:
     if not image:
         yield task
         return
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         yield replace(task, image=_copied(task.image, Path(folder)))
 
 
 @lru_cache(maxsize=1)
 def _regions(path: Path, version: str) -> TemporaryDirectory[str]:
     """Keep a file about many images; its folder goes when the next one is copied."""
-    folder = TemporaryDirectory()
+    folder = TemporaryDirectory(ignore_cleanup_errors=True)
     _copied(path, Path(folder.name))
     return folder
 
 
 def _copied(path: Path, folder: Path) -> Path:
+    """Copy a file or folder from an address; return where it is.
+
+    A thread copies it, since a network may keep it waiting. This one ticks meanwhile, and where it
+    is stopped it leaves that thread behind, which ends at its next piece.
+    """
+    copy = folder / path.name
+    is_folder = path.name.endswith(_FOLDERS)
+    is_stopped = Event()
+    done: Future[None] = Future()
     with _at(path) as (files, place):
-        files.get(place, str(folder / path.name), recursive=path.name.endswith(_FOLDERS))
-    return folder / path.name
+
+        def work() -> None:
+            try:
+                pieces = _stoppable_copying(is_stopped)
+                files.get(place, str(copy), recursive=is_folder, callback=pieces)
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        Thread(target=work, name="Copying a file", daemon=True).start()
+        try:
+            while not wait([done], timeout=BEAT).done:
+                tick(WAITING, 0, 0, f"Copying {address_of(path)}")
+        finally:
+            is_stopped.set()
+        done.result()
+    return copy
+
+
+def _stoppable_copying(is_stopped: Event) -> Any:
+    """Return what fsspec calls between two pieces of a copy; it raises an error to stop it."""
+    from fsspec.callbacks import Callback
+
+    def check(*_: Any, **__: Any) -> None:
+        if is_stopped.is_set():
+            raise InterruptedError("the copy was stopped")
+
+    class Copying(Callback):  # type: ignore[misc]
+        def branched(self, path_1: str, path_2: str, **kwargs: Any) -> Any:
+            return Copying(hooks=self.hooks)
+
+    return Copying(hooks={"check": check})
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from .image_task import ImageTask, Report
 LOCAL: Final = "local"
 PATIENCE: Final = 10.0  # seconds for the first answer of a scheduler, and for its first worker
 _TOLD: Final = 0.5  # seconds between two messages of a worker
+_GRACE: Final = 0.6  # seconds for a worker's step when a batch is stopped; Dask kills it then
 _PACKAGE: Final = "napari-maskinversion"
 
 
@@ -53,9 +55,10 @@ class DaskCluster(TaskExecutor):
         self._shares: dict[str, float] = {}
         self._open: dict[str, Future[Report]] = {}  # by name of the image
         with ExitStack() as stack:
-            where = stack.enter_context(_local(count)) if place == LOCAL else place
+            # The workers of this machine; None in a cluster that others started
+            self._here = stack.enter_context(_local(count)) if place == LOCAL else None
             try:
-                client = Client(where, timeout=PATIENCE, set_as_default=False)
+                client = Client(self._here or place, timeout=PATIENCE, set_as_default=False)
             except (OSError, ValueError) as error:
                 raise InputError(
                     f"There is no Dask scheduler at {place} ({first_line(error)}); start one by "
@@ -141,6 +144,8 @@ class DaskCluster(TaskExecutor):
             if kind is not None and self._client.status == "running":
                 for future in self._open.values():
                     future.cancel()
+                if self._here is not None:
+                    self._here.sync(_end_workers, self._here)
 
 
 def _local(count: int) -> Any:
@@ -161,6 +166,12 @@ def _local(count: int) -> Any:
         silence_logs=logging.CRITICAL,
         scheduler_kwargs={"allowed_failures": 0},  # `run_batch` counts them
     )
+
+
+async def _end_workers(cluster: Any) -> None:
+    """End the workers of this machine soon, also those whose step takes long."""
+    ends = [worker.close(timeout=_GRACE) for worker in cluster.workers.values()]
+    await asyncio.gather(*ends, return_exceptions=True)
 
 
 def do_on_worker(work: Work, task: ImageTask, topic: str, gpus: Sequence[str]) -> Report:

@@ -15,7 +15,9 @@ from concurrent.futures import (
 )
 from dataclasses import dataclass
 from multiprocessing import connection
+from multiprocessing.context import SpawnContext, SpawnProcess
 from threading import Thread
+from time import monotonic
 from typing import Any, Final, Protocol, Self
 
 from ..base.errors import Cancelled
@@ -26,6 +28,7 @@ THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 BEGUN: Final = 1e-6  # share of an image of which nothing is done yet
 _SPAWN: Final = multiprocessing.get_context("spawn")
+_GRACE: Final = 0.5  # seconds for the step that is at work when a batch is stopped
 
 
 class Work(Protocol):
@@ -38,7 +41,7 @@ class Work(Protocol):
 class TaskExecutor(ABC):
     """What does the tasks of a batch; use it in a ``with`` block.
 
-    Leaving the block after an error stops the tasks between two steps.
+    Leaving the block after an error stops the tasks between two steps, within a second.
     """
 
     at_once: int = 1  # How many tasks it should hold
@@ -69,7 +72,9 @@ class TaskExecutor(ABC):
 class Workers(TaskExecutor):
     """Processes that each load the model once and share the processor's cores.
 
-    They end with this process, however it ends. If one of them dies, they are started again.
+    They end with this process, however it ends. If one of them dies, they are started again. A
+    batch that is stopped ends those whose step takes long, such as loading a library: their image
+    is done again later, since what a killed process leaves behind is never taken for a result.
     """
 
     def __init__(self, count: int, gpus: Sequence[str] = ()) -> None:
@@ -79,13 +84,14 @@ class Workers(TaskExecutor):
         self._state = _State(stop, shares)
         self._open: dict[int, tuple[str, Future[Report]]] = {}  # by place among the shares
         self._count, self._gpus = count, tuple(gpus)
+        self._context = _Processes()
         self._pool = self._started()
 
     def _started(self) -> ProcessPoolExecutor:
         threads = max(1, (os.cpu_count() or 1) // self._count)
         arguments = (threads, self._gpus, self._state.stop, self._state.shares)
         return ProcessPoolExecutor(
-            self._count, mp_context=_SPAWN, initializer=_begin, initargs=arguments
+            self._count, mp_context=self._context, initializer=_begin, initargs=arguments
         )
 
     def submit(self, work: Work, task: ImageTask) -> Future[Report]:
@@ -111,9 +117,38 @@ class Workers(TaskExecutor):
         return {name: share for name, share in names.items() if share}
 
     def __exit__(self, kind: Any, error: Any, where: Any) -> None:
-        if kind is not None:
-            self._state.stop.value = 1
-        self._pool.shutdown(cancel_futures=True)
+        if kind is None:
+            self._pool.shutdown(cancel_futures=True)
+            return
+        self._state.stop.value = 1
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._context.end(_GRACE)
+
+
+class _Processes(SpawnContext):
+    """Starts processes as the context ``spawn`` does, and knows those that it has started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._started: list[SpawnProcess] = []
+
+    def Process(  # type: ignore[override]  # noqa: N802 - the name that pools ask for
+        self, *arguments: Any, **values: Any
+    ) -> SpawnProcess:
+        """Make a process, and note it."""
+        process = SpawnProcess(*arguments, **values)
+        self._started.append(process)
+        return process
+
+    def end(self, grace: float) -> None:
+        """Wait some seconds for all processes to end by themselves; kill the others."""
+        running = list(self._started)
+        end = monotonic() + grace
+        while running and (left := end - monotonic()) > 0:
+            ended = connection.wait([process.sentinel for process in running], left)
+            running = [process for process in running if process.sentinel not in ended]
+        for process in running:
+            process.kill()
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from pydantic import BaseModel, field_validator
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import InputError
 from ..base.identity import file_sha256
+from ..base.progress import with_ticks
 from ..base.reading import is_address, read_json, validated
 from ..engine.models.registry import own_model
 from ..engine.models.specs import DEMO, WEIGHTS_FILE, bundled_folder
@@ -80,11 +81,13 @@ class FileFingerprint(BaseModel):
 
 
 def _files_in(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in with_ticks("Files", path.rglob("*")) if file.is_file())
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:
-    about = [file.stat() for file in _files_in(path)]
+    about = [file.stat() for file in with_ticks("Files", _files_in(path))]
     return sum(one.st_size for one in about), max((one.st_mtime_ns for one in about), default=0)
 
 
@@ -93,7 +96,7 @@ def digest(path: Path) -> str:
     if not path.is_dir():
         return file_sha256(path)
     whole = hashlib.sha256()
-    for file in _files_in(path):
+    for file in with_ticks("Files", _files_in(path)):
         whole.update(f"{file.relative_to(path).as_posix()} {digest(file)}\n".encode())
     return whole.hexdigest()
 

@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from ..base.atomic_files import together
@@ -19,6 +18,7 @@ from ..base.errors import (
     NoRegionsError,
     NotEnoughMemoryError,
 )
+from ..base.progress import wait
 from ..base.reading import is_address
 from ..base.wording import one_line
 from ..images.plane_source import brightness_note
@@ -133,33 +133,57 @@ def run_task(task: ImageTask, *, model: Backbone | None = None) -> Report:
     What disk, network or memory refused is tried again: they may be back; a full disk will not.
     Results that are there already are kept.
     """
-    made: tuple[Bundle, Finished] | None = None
-    notes: list[str] = []
-    for pause in (*PAUSES, None):
+    attempt = _Attempt(task, model)
+    try:
+        for pause in PAUSES:
+            try:
+                return attempt.run()
+            except Exception as error:
+                if not is_transient(error):
+                    return _failed(task, error)
+                reason = _one_line(error, task).rstrip(".")
+            wait(pause, f"{reason}; trying again.")
         try:
-            if made is None:
-                if (report := kept(task)) is not None:
-                    return report
-                mark = Finished.of(task)
-                with here(task) as copied:
-                    made = _inverted(copied, model, notes.append), mark
-            # What was computed is kept while the disk is busy.
-            regions = len(made[0].results) if store(task, *made) else 0
-            said = tuple(filter(None, notes))
-            return Report(name=task.name, regions=regions, kept=not regions, notes=said)
-        except Cancelled:
-            return Report(name=task.name, stopped=True)
+            return attempt.run()
         except Exception as error:
-            if pause is None or not is_transient(error):
-                return Report(
-                    name=task.name,
-                    problem=_one_line(error, task),
-                    bare=isinstance(error, NoRegionsError),
-                    internal=not isinstance(error, MaskInversionError | OSError | MemoryError),
-                    is_disk_full=is_disk_full(error),
-                )
-        sleep(pause)
-    raise AssertionError("the last attempt returns")
+            return _failed(task, error)
+    except Cancelled:
+        return Report(name=task.name, stopped=True)
+
+
+class _Attempt:
+    """The run of an image, which is tried again; what was computed is kept between two tries."""
+
+    def __init__(self, task: ImageTask, model: Backbone | None) -> None:
+        self._task, self._model = task, model
+        self._computed: tuple[Bundle, Finished] | None = None
+        self._notes: list[str] = []
+
+    def run(self) -> Report:
+        """Compute the image, unless that is done, and write its results."""
+        task = self._task
+        if self._computed is None:
+            report = kept(task)
+            if report is not None:
+                return report
+            mark = Finished.of(task)
+            with here(task) as copied:
+                bundle = _inverted(copied, self._model, self._notes.append)
+            self._computed = bundle, mark
+        bundle, mark = self._computed
+        regions = len(bundle.results) if store(task, bundle, mark) else 0
+        notes = tuple(filter(None, self._notes))
+        return Report(name=task.name, regions=regions, kept=not regions, notes=notes)
+
+
+def _failed(task: ImageTask, error: Exception) -> Report:
+    return Report(
+        name=task.name,
+        problem=_one_line(error, task),
+        bare=isinstance(error, NoRegionsError),
+        internal=not isinstance(error, MaskInversionError | OSError | MemoryError),
+        is_disk_full=is_disk_full(error),
+    )
 
 
 def kept(task: ImageTask) -> Report | None:

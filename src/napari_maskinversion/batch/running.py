@@ -13,6 +13,7 @@ from typing import Final
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError, MaskInversionError
+from ..base.progress import with_ticks
 from ..base.targets import check_folder, check_targets
 from ..base.wording import counted, listed
 from ..results.export.catalogue import check_formats
@@ -67,7 +68,7 @@ def plan(project: OpenProject, formats: Sequence[str] = (ALWAYS,), captions: str
     project.settings.method.check()
     check_formats(formats)
     tasks, done, bare, stale, damaged = [], [], [], {}, []
-    for name in project.by_name:
+    for name in with_ticks("Images", project.by_name):
         task = project.task(name, formats, captions)
         if task is None:
             bare.append(name)
@@ -105,7 +106,7 @@ def check_out(
     for place in (out / ARCHIVES, out / DATA_SET):
         if any(path.absolute().is_relative_to(place.absolute()) for path in inputs):
             raise InputError(f"{place} holds images of the project; choose another --out.")
-    for task in tasks:
+    for task in with_ticks("Images", tasks):
         files = [task.archive / name for name in (*check_formats(task.formats), FILE)]
         check_targets(files, overwrite=overwrite, inputs=inputs, is_ours=_is_ours)
         # A part without a mark is that of a batch which was killed.

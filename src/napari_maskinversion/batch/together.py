@@ -82,9 +82,7 @@ class RunTasks:
                         runs.append(
                             ImageRun(tasks=job.tasks, words=ranker, units=job.units, bank=bank)
                         )
-                    except (MaskInversionError, OSError, MemoryError) as error:
-                        if isinstance(error, Cancelled):
-                            raise
+                    except (MaskInversionError, OSError, MemoryError):
                         continue  # alone it is tried again, or tells why it cannot be run
                     opened.append((task, job, mark))
                 for place, results in run_images(self.model, runs, tasks[0].settings):
@@ -103,8 +101,11 @@ class RunTasks:
             return
         except Exception:  # of one image, or of a disk: alone, each tells its own
             pass
+        is_stopped = False
         for task in left.values():
-            yield self(task)
+            report = Report(name=task.name, stopped=True) if is_stopped else self(task)
+            is_stopped = report.stopped
+            yield report
 
 
 class Here(TaskExecutor):

@@ -12,7 +12,7 @@ from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.targets import check_targets
 from ..base.wording import listed
-from ..batch.exporting import FILES, export_steps
+from ..batch.exporting import export_steps
 from ..batch.opened import OUT, OpenProject, added_images, edit
 from ..batch.project import (
     Project,
@@ -29,6 +29,7 @@ from ..batch.running import plan
 from ..batch.together import Here
 from ..language.captions.source import CaptionSource
 from ..pipeline.inputs import input_files
+from ..results.export.catalogue import FORMATS, JOINED
 from ..results.settings import GROUPS, RunSettings
 from .captions import Words
 from .console import ProgressBar, echo, say
@@ -165,8 +166,14 @@ def export_command(
         ),
     ] = None,
     formats: Annotated[
-        str, typer.Option("--format", help=f"Separated by commas: {', '.join(FILES)}.")
-    ] = ",".join(FILES),
+        str,
+        typer.Option(
+            "--format",
+            help=f"What to write, separated by commas: {', '.join(FORMATS)}. All images are in one "
+            f"file or data set with {', '.join(JOINED)}; the others get a folder with a file for "
+            "each image.",
+        ),
+    ] = ",".join(JOINED),
     accepted_only: AcceptedOnly = False,
     polygons: Polygons = False,
     stale: Annotated[
@@ -178,7 +185,7 @@ def export_command(
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace files in the folder.")] = False,
 ) -> None:
-    """Write all images with their decisions: one COCO file, one table, one Parquet data set."""
+    """Write all images with their decisions: one COCO file, one table, or any other format."""
     opened = OpenProject.read(place)
     if results is not None:
         opened = opened.with_results(results)
@@ -198,6 +205,8 @@ def export_command(
             bar.show("Reading images", count, len(opened.by_name))
     for name, problem in exported.left_out.items():
         say(f"{name}: {problem}")
+    if exported.lacking:
+        say(exported.lacking)
     say(f"Wrote {exported.written}")
 
 

@@ -133,7 +133,7 @@ class AcceptedRegions:
         for key, (_, label) in accepted.items():
             place = {"plane": plane_text(key.position), "region": key.id}
             decided = {"decision": "accepted", "label": label, "date": now()}
-            more = {"suggestion": "", "confidence": None}
+            more = {"suggestion": "", "confidence": None, "measures": ""}
             rows.append({**place, **decided, **more, **_NOT_KEPT})
         vectors = np.array([vector for vector, _ in accepted.values()], np.float32)
         halves = unit_halves(vectors.reshape(-1, self._space.width), "accepted regions")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -15,7 +14,6 @@ from ..base.identity import (
     ImagePlace,
     Position,
     another_image,
-    identify,
     identify_image,
     plane_text,
 )
@@ -24,11 +22,11 @@ from ..base.reading import is_address
 from ..base.validation import encodable
 from ..images.opening import open_image
 from ..images.plane_source import PlaneSource
-from ..results.export.bundle import Bundle, CompressedRegion
+from ..results.export.bundle import Bundle
 from ..results.spaces import Space
-from ..review.decisions import class_of
 from ..review.reporting import decided_bundle
 from .filters import utc
+from .region_fields import DecidedRegion, row_of
 from .store import Store
 from .thumbnails import thumbnail
 
@@ -89,41 +87,17 @@ def add_bundle(
 
 def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
     """Return regions as rows; the label of a rejected one is empty."""
-    rows, date = [], utc(bundle.results.info.created)
+    rows = []
+    run_date = utc(bundle.results.info.created)
     masks = bundle.region_masks()
     for place, region in enumerate(bundle.results.regions):
-        state, accepted, decided_at = (
+        decision, accepted_label, date = (
             str(bundle.columns[name][place]) if name in bundle.columns else ""
             for name in ("decision", "accepted_label", "decided_at")
         )
-        y0, x0, y1, x1 = region.bbox
-        ranking, suggestion = region.ranking, region.suggestion or region.source_label
-        rows.append(
-            {
-                "plane": plane_text(region.position),
-                "region": region.id,
-                **{"y0": y0, "x0": x0, "y1": y1, "x1": x1},
-                "area": region.area,
-                "label": encodable(class_of(state, accepted, suggestion)),
-                "suggestion": encodable(suggestion),
-                "confidence": None if ranking is None else float(ranking.probabilities[0]),
-                "decision": state or "undecided",
-                "date": decided_at or date,
-                "measures": json.dumps(dict(region.measures)) if region.measures else "",
-                "similarity": None if ranking is None else float(ranking.similarities[0]),
-                "margin": region.margin,
-                "flagged": int(region.flagged),
-                **_mask_facts(masks[place], region.position),
-            }
-        )
+        decided = DecidedRegion(region, decision, accepted_label, date or run_date, masks[place])
+        rows.append(row_of(decided))
     return rows
-
-
-def _mask_facts(mask: CompressedRegion | None, position: Position) -> dict[str, Any]:
-    if mask is None:
-        return {}
-    mask_hash = identify(mask.unpack(), position).mask
-    return {"mask_hash": mask_hash, "coverage": int(mask.coverage), "mask": mask.data}
 
 
 def stored_path(image: Path) -> str:

@@ -17,7 +17,8 @@ from ..base.identity import ImageIdentity, ImagePlace
 from ..base.reading import check_file, check_version, of_development_version
 from ..base.wording import one_line
 from ..results.spaces import Space
-from .store import FACTS, LATER
+from .region_fields import IMAGE_FIELDS, added_names, exported_fields, with_lacking_values
+from .store import FACTS
 
 
 class Part(NamedTuple):
@@ -35,12 +36,7 @@ _MARK: Final = b"napari-maskinversion library"
 _VERSION: Final = b"1"
 _EXPORT_AGAIN: Final = "export the library again"
 _AT_ONCE: Final = 10_000  # regions; a row group
-_OF_IMAGE: Final = ("path", "series", "name", "content")
-_KINDS: Final = {
-    **dict.fromkeys(("series", "region", "y0", "x0", "y1", "x1", "flagged", "coverage"), "int64"),
-    **dict.fromkeys(("area", "confidence", "similarity", "margin"), "float64"),
-    **dict.fromkeys(("mask", "picture"), "binary"),
-}
+_OF_IMAGE: Final = tuple(field.name for field in IMAGE_FIELDS)
 
 
 def write_parquet(
@@ -53,11 +49,12 @@ def write_parquet(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = (*_OF_IMAGE, *FACTS, "picture")
-    fields = [(name, getattr(pa, _KINDS.get(name, "string"))()) for name in columns]
-    fields += [("space", pa.string()), ("embedding", pa.list_(pa.float32()))]
-    schema = pa.schema(fields, metadata={_MARK: _VERSION})
-    count, left = 0, map(dict, rows)
+    kinds = {field.name: pa.type_for_alias(field.arrow) for field in exported_fields()}
+    kinds["picture"] = pa.binary()
+    columns = list(kinds)
+    kinds |= {"space": pa.string(), "embedding": pa.list_(pa.float32())}
+    schema = pa.schema(kinds.items(), metadata={_MARK: _VERSION})
+    count, left = 0, map(with_lacking_values, map(dict, rows))
     with (
         atomic_path(path) as part,
         part.open("wb") as file,
@@ -89,7 +86,7 @@ def read_parquet(path: Path) -> Iterator[Part]:
                     "a batch: these say where regions are."
                 )
             check_version(int(version), int(_VERSION), str(path), _EXPORT_AGAIN)
-            if not {*_OF_IMAGE, *FACTS} - LATER.keys() <= {*file.schema_arrow.names}:
+            if not {*_OF_IMAGE, *FACTS} - added_names() <= {*file.schema_arrow.names}:
                 raise of_development_version(str(path), _EXPORT_AGAIN)
             for batch in file.iter_batches(_AT_ONCE):
                 for _, rows in groupby(batch.to_pylist(), _place):
@@ -109,9 +106,6 @@ def _part(rows: list[dict[str, Any]]) -> Part:
     first = rows[0]
     place = ImagePlace(first["path"], first["series"])
     image = ImageIdentity(first["name"], content=first["content"])
-    facts: list[dict[str, Any]] = []
-    for row in rows:
-        stated = {name: row[name] for name in FACTS if row.get(name) is not None}
-        facts.append({"confidence": None, **stated})
+    facts = [{name: row[name] for name in FACTS} for row in map(with_lacking_values, rows)]
     space = Space(about=first["space"], width=vectors.shape[1])
     return Part(space, place, image, facts, vectors, lambda row: rows[row]["picture"])

@@ -33,8 +33,9 @@ from ..review.reporting import with_decisions
 from .adding import add_bundle, image_problem, located, place_of, rows_of
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
+from .region_fields import lacking_fields, selection, shown_fields
 from .searching import nearest
-from .store import LATER, ROWS, MemoryStore, Store, missing_columns
+from .store import ROWS, MemoryStore, Store
 from .thumbnails import decoded
 from .training import other_spaces_note, train
 from .training_samples import read_samples
@@ -47,14 +48,8 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
-COLUMNS: Final = (
-    *("id", "image", "series", "plane", "region", "label", "suggestion", "confidence"),
-    *("decision", "date", "area", "y0", "x0", "y1", "x1", "space"),
-    *("margin", "flagged"),
-)
 _FROM: Final = "FROM regions JOIN images ON images.id = regions.image"
 _IDS: Final = "id IN (SELECT value FROM json_each(:ids))"
-_OTHERWISE: Final = {"image": "CASE path WHEN '' THEN name ELSE path END", "series": "series"}
 
 
 class Library:
@@ -250,7 +245,7 @@ class Library:
         """
         term, values = condition(where)
         with self.store.reading() as database:
-            query = f"SELECT {_selected(database)} {_FROM} WHERE {term} ORDER BY regions.id"
+            query = f"SELECT {selection(database)} {_FROM} WHERE {term} ORDER BY regions.id"
             return _frame([tuple(row) for row in database.execute(query, values)])
 
     def search(
@@ -315,7 +310,7 @@ class Library:
             answers = {
                 row[0]: tuple(row)[1:]
                 for row in database.execute(
-                    f"SELECT row, {_selected(database)} {_FROM} WHERE space = :space AND row IN"
+                    f"SELECT row, {selection(database)} {_FROM} WHERE space = :space AND row IN"
                     " (SELECT value FROM json_each(:rows))",
                     {"space": space.id, "rows": json.dumps(chosen)},
                 )
@@ -451,7 +446,7 @@ class Library:
             If there is nothing to tell apart, or a word was accepted that is not in ``words``.
         """
         kinds = kinds_of(features if isinstance(features, str) else ",".join(features))
-        samples = read_samples(self, self.spaces().keys(), where)
+        samples = read_samples(self.store, self.spaces().keys(), where)
         if not samples:
             raise InputError(
                 f"The library {self.folder} has no decisions"
@@ -475,7 +470,7 @@ class Library:
         query = f"SELECT id, region, y0, x0, y1, x1, mask, coverage FROM regions WHERE {_IDS}"
         masks: dict[int, CompressedRegion] = {}
         with self.store.reading() as database:
-            if "mask" in missing_columns(database):
+            if lacking_fields(database):
                 return masks
             for number, region, y0, x0, y1, x1, mask, coverage in database.execute(
                 query, _ids(ids)
@@ -622,14 +617,6 @@ def _unit(vector: npt.NDArray[Any], space: Space) -> FloatArray:
 def _frame(cells: Sequence[Sequence[Any]], *more: str) -> pd.DataFrame:
     import pandas as pd
 
-    frame = pd.DataFrame(cells, columns=[*COLUMNS, *more])
+    columns = [field.name for field in shown_fields()]
+    frame = pd.DataFrame(cells, columns=[*columns, *more])
     return frame.astype({"margin": float, "flagged": "boolean"})
-
-
-def _selected(database: sqlite3.Connection) -> str:
-    """Return the columns of `COLUMNS`, for a query; those of later versions may be unknown."""
-    missing = missing_columns(database)
-    unknown = {name: f"NULL AS {name}" for name in missing if name in LATER}
-    return ", ".join(
-        unknown.get(name) or _OTHERWISE.get(name, f"regions.{name}") for name in COLUMNS
-    )

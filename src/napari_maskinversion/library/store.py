@@ -26,6 +26,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import RLock
+from time import monotonic
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -35,8 +36,18 @@ from ..base.atomic_files import sync_folder
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, ImagePlace
 from ..base.locks import Lock
+from ..base.progress import BEAT, wait
 from ..base.reading import check_version, is_address, of_development_version
 from ..results.spaces import Space
+from .region_fields import (
+    IMAGE_FIELDS,
+    REGION_FIELDS,
+    add_lacking_columns,
+    added_names,
+    brought_fields,
+    columns_in_sql,
+    with_lacking_values,
+)
 
 FloatArray = npt.NDArray[np.float32]
 HalfArray = npt.NDArray[np.float16]
@@ -49,17 +60,6 @@ HALF: Final = np.dtype("<f2")
 _APPLICATION: Final = 0x4D494C62  # "MILb": tells our databases from others
 _COPIED: Final = 131_072  # vectors at once
 _MAKE_ANOTHER: Final = "make another library and add its images to it"
-# Columns that came after f4c61888, in order: they stand last, where a library that was made before
-# gets them with its next write. Until then they are unknown.
-LATER: Final = {
-    "similarity": "REAL",  # to the suggestion
-    "margin": "REAL",
-    "flagged": "INTEGER",  # whether the suggestion is doubtful
-    "mask_hash": "TEXT NOT NULL DEFAULT ''",
-    "coverage": "INTEGER NOT NULL DEFAULT 0",  # whether the mask has shares of pixels
-    "mask": "BLOB",  # see `CompressedRegion`; the longest column comes last
-}
-_LATER_COLUMNS: Final = ", ".join(f"{name} {kind}" for name, kind in LATER.items())
 _SCHEMA: Final = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
@@ -69,39 +69,23 @@ CREATE TABLE spaces (
   id INTEGER PRIMARY KEY AUTOINCREMENT, about TEXT NOT NULL UNIQUE, width INTEGER NOT NULL,
   file TEXT NOT NULL, count INTEGER NOT NULL);
 CREATE TABLE images (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, series INTEGER NOT NULL,
-  name TEXT NOT NULL, content TEXT NOT NULL);
+  id INTEGER PRIMARY KEY AUTOINCREMENT, {columns_in_sql(IMAGE_FIELDS)});
 CREATE INDEX by_path ON images (path, series);
 CREATE TABLE regions (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, image INTEGER NOT NULL REFERENCES images,
-  plane TEXT NOT NULL, region INTEGER NOT NULL,
-  space INTEGER NOT NULL REFERENCES spaces, row INTEGER NOT NULL,
-  y0 INTEGER NOT NULL, x0 INTEGER NOT NULL, y1 INTEGER NOT NULL, x1 INTEGER NOT NULL,
-  area REAL NOT NULL, label TEXT NOT NULL, suggestion TEXT NOT NULL, confidence REAL,
-  decision TEXT NOT NULL, date TEXT NOT NULL, measures TEXT NOT NULL DEFAULT '',
-  {_LATER_COLUMNS},
+  {columns_in_sql(REGION_FIELDS)},
   UNIQUE (image, plane, region, space), UNIQUE (space, row));
 CREATE INDEX by_label ON regions (label, decision);
 CREATE TABLE thumbnails (
   id INTEGER PRIMARY KEY REFERENCES regions ON DELETE CASCADE, picture BLOB NOT NULL);
 """
 # Columns of a region that the caller of `write` brings.
-FACTS: Final = (
-    *("plane", "region", "y0", "x0", "y1", "x1", "area"),
-    *("label", "suggestion", "confidence", "decision", "date", "measures"),
-    *LATER,
-)
-# What the columns of `LATER` are where nobody said more.
-UNKNOWN_FACTS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(LATER),
-    "mask_hash": "",
-    "coverage": 0,
-}
+FACTS: Final = tuple(field.name for field in brought_fields())
+_KEYS: Final = tuple(field.name for field in brought_fields() if field.is_key)
 _COLUMNS: Final = ("image", "space", "row", *FACTS)
 _UPSERT: Final = (
     f"INSERT INTO regions ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{c}' for c in _COLUMNS)})"
     " ON CONFLICT (image, plane, region, space) DO UPDATE SET "
-    + ", ".join(f"{c} = excluded.{c}" for c in ("row", *FACTS[2:]))
+    + ", ".join(f"{c} = excluded.{c}" for c in ("row", *FACTS) if c not in _KEYS)
 )
 
 # Its own suggestion stays: the results may have been ranked by other words, or by none.
@@ -168,6 +152,7 @@ class Store:
         """Let a block read the database as it is at one time."""
         with self._told("read"), self._connected() as database:
             database.execute("BEGIN")
+            self._when_free(database, "SELECT count FROM changes")  # from here on nobody commits
             yield database
 
     @contextmanager
@@ -175,14 +160,13 @@ class Store:
         """Let a block change the library, all of it or nothing; one program at a time."""
         self.check()  # a lock would make the folder of one that is gone
         with self._told(done), self._locked(), self._connected() as database:
-            database.execute("BEGIN IMMEDIATE")
+            self._when_free(database, "BEGIN IMMEDIATE")
             try:
                 self._tidy(database)
-                for name in missing_columns(database):  # a library of an earlier program
-                    database.execute(f"ALTER TABLE regions ADD COLUMN {name} {LATER[name]}")
+                add_lacking_columns(database)
                 yield database
                 database.execute("UPDATE changes SET count = count + 1")
-                database.execute("COMMIT")
+                self._when_free(database, "COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):  # SQLite may have done it
                     database.execute("ROLLBACK")
@@ -205,10 +189,10 @@ class Store:
         if not file.stat().st_size:
             raise sqlite3.DatabaseError("it is empty")
         address = f"{file.resolve().as_uri()}?mode=rw"
-        with closing(sqlite3.connect(address, _PATIENCE, isolation_level=None, uri=True)) as base:
+        with closing(sqlite3.connect(address, BEAT, isolation_level=None, uri=True)) as base:
             base.row_factory = sqlite3.Row
             application, version = (
-                base.execute(f"PRAGMA {name}").fetchone()[0]
+                self._when_free(base, f"PRAGMA {name}").fetchone()[0]
                 for name in ("application_id", "user_version")
             )
             if application != _APPLICATION:
@@ -227,10 +211,21 @@ class Store:
             raise sqlite3.DatabaseError("no such table: regions")
         try:
             check_version(version, VERSION, name, _MAKE_ANOTHER)
-            if not columns.issuperset(set(_COLUMNS) - LATER.keys()):
+            if not columns.issuperset(set(_COLUMNS) - added_names()):
                 raise of_development_version(name, _MAKE_ANOTHER)
         except InputError as error:
             raise OtherFormatError(str(error)) from None
+
+    def _when_free(self, database: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
+        """Execute a statement that other programs may hold up; wait for them, and tick."""
+        end = monotonic() + _PATIENCE
+        while True:
+            try:
+                return database.execute(statement)
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or monotonic() >= end:
+                    raise
+            wait(BEAT, f"The library {self.folder} is in use by another program; waiting for it.")
 
     @contextmanager
     def _told(self, done: str) -> Generator[None, None, None]:
@@ -244,7 +239,7 @@ class Store:
                     f"{name} is damaged ({ROWS}: {error}); take it from a copy, or add its images "
                     "to a new library."
                 ) from error
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            if _is_busy(error):
                 raise InputError(
                     f"{name} is in use by another program; repeat it later."
                 ) from error
@@ -419,7 +414,7 @@ class Store:
         database.executemany(
             _UPSERT,
             (
-                {**UNKNOWN_FACTS, **row, **whose, "row": at}
+                with_lacking_values({**row, **whose, "row": at})
                 for row, at in zip(rows, places, strict=True)
             ),
         )
@@ -633,12 +628,6 @@ def _is_damage(error: OSError | sqlite3.DatabaseError) -> bool:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR
 
 
-def missing_columns(database: sqlite3.Connection) -> list[str]:
-    """Return the columns of `LATER` that a library lacks."""
-    present = {row["name"] for row in database.execute("PRAGMA table_info(regions)")}
-    return [name for name in LATER if name not in present]
-
-
 def unit_halves(vectors: FloatArray, image_name: str) -> HalfArray:
     """Return unit vectors (n, e) in half precision; others are refused."""
     if not (np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01).all():  # NaN is none
@@ -647,6 +636,11 @@ def unit_halves(vectors: FloatArray, image_name: str) -> HalfArray:
             "found; compute it again."
         )
     return np.ascontiguousarray(vectors, HALF)
+
+
+def _is_busy(error: Exception) -> bool:
+    """Return whether another program has the database."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _bytes(space: Space) -> int:

@@ -14,7 +14,7 @@ from ..learning.samples import RegionOfImage, TrainingSample
 from .filters import Where, condition
 
 if TYPE_CHECKING:
-    from .library import Library
+    from .store import Store
 
 DECIDED: Final = ("accepted", "rejected")  # what teaches
 _COLUMNS: Final = (
@@ -38,10 +38,9 @@ class LibrarySample(NamedTuple):
         return self.sample.image_hash, self.sample.key
 
 
-def read_samples(library: Library, spaces: Collection[int], where: Where) -> list[LibrarySample]:
+def read_samples(store: Store, spaces: Collection[int], where: Where) -> list[LibrarySample]:
     """Return the decided regions of spaces that fit filters, in the order they were added."""
     term, values = condition({"decision": DECIDED, **where, "space": sorted(spaces)})  # type: ignore[typeddict-item]
-    store = library.store
     samples: list[LibrarySample] = []
     with store.reading() as database:
         query = (
@@ -73,24 +72,24 @@ def read_samples(library: Library, spaces: Collection[int], where: Where) -> lis
     return samples
 
 
-def places_without_lesson(library: Library) -> set[RegionOfImage]:
+def places_without_lesson(store: Store) -> set[RegionOfImage]:
     """Return the regions that nobody has accepted or rejected."""
     query = (
         "SELECT content, region, plane FROM regions JOIN images ON images.id = regions.image"
         " WHERE decision NOT IN ('accepted', 'rejected')"
     )
-    with library.store.reading() as database:
+    with store.reading() as database:
         rows = database.execute(query).fetchall()
     return {(content, RegionKey(region, plane_of(plane))) for content, region, plane in rows}
 
 
-def decided_places(library: Library, spaces: Collection[int]) -> list[RegionOfImage]:
+def decided_places(store: Store, spaces: Collection[int]) -> list[RegionOfImage]:
     """Return which regions of spaces were accepted or rejected."""
     term, values = condition({"decision": DECIDED, "space": sorted(spaces)})  # type: ignore[typeddict-item]
     query = (
         "SELECT content, region, plane FROM regions JOIN images ON images.id = regions.image"
         f" WHERE {term}"
     )
-    with library.store.reading() as database:
+    with store.reading() as database:
         rows = database.execute(query, values).fetchall()
     return [(content, RegionKey(region, plane_of(plane))) for content, region, plane in rows]

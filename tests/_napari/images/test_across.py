@@ -17,11 +17,12 @@ from napari_maskinversion.app.session import Action, staleness
 from napari_maskinversion.app.work.driver import Job, show
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.batch.decided import Summary
-from napari_maskinversion.batch.exporting import FILES
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project, write_project
 from napari_maskinversion.batch.project_index import archive_file
+from napari_maskinversion.results.export import bundle as bundle_module
 from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.results.export.catalogue import MANY
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
 from napari_maskinversion.review.together import Decided
@@ -110,8 +111,41 @@ def test_the_export_of_all_images_has_the_name_that_was_typed(
     file = tmp_path / "out" / file
     qtbot.waitUntil(file.exists)
     qtbot.waitUntil(lambda: panel.session.status.many is None)
-    assert usual == [str(panel.images.project.folder / FILES[name])]
+    assert usual == [str(panel.images.project.folder / MANY[name].file)]
     assert [one.name for one in file.parent.iterdir()] == [file.name]
+
+
+def texts_in(menu):
+    """The texts of a menu, and of those below it."""
+    for action in menu.actions():
+        yield action.text()
+        if action.menu() is not None:
+            yield from texts_in(action.menu())
+
+
+def test_the_menu_offers_every_format_and_asks_for_a_folder_where_it_writes_one(
+    qtbot, panel, computed, tmp_path, monkeypatch
+):
+    offered = set(texts_in(panel.images.part.export.menu()))
+    assert {f"{many.title}..." for many in MANY.values()} <= offered
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_, **__: str(tmp_path))
+    panel.images.part.exporting.emit("qupath")
+    qtbot.waitUntil((tmp_path / "qupath").exists)
+    qtbot.waitUntil(lambda: panel.session.status.many is None)
+    names = {file.name for file in (tmp_path / "qupath").iterdir()}
+    assert names == {"cell-1.png.geojson", "cell-2.png.geojson", "images.csv"}
+
+
+def test_a_format_whose_packages_are_missing_is_refused_before_it_asks_where(
+    panel, computed, monkeypatch
+):
+    def ask(*_, **__):
+        pytest.fail("asked where")
+
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", ask)
+    monkeypatch.setattr(bundle_module, "find_spec", lambda _: None)
+    panel.images.part.exporting.emit("geopackage")
+    assert "The format geopackage needs geopandas, pyogrio" in panel.foot.status.text()
 
 
 def test_suggesting_gives_a_project_without_words_those_in_the_panel(qtbot, panel, project):

@@ -1,6 +1,7 @@
 """What the panel writes for a project, without a window."""
 
 import errno
+import os
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -8,12 +9,14 @@ from functools import partial
 import numpy as np
 import pytest
 
+from napari_maskinversion.app.project import images_work
 from napari_maskinversion.app.project.images_work import About, decide_work, suggest_work
 from napari_maskinversion.app.project.opening import count_regions, is_computed, open_project_image
 from napari_maskinversion.app.project.project_disk import Edits, ProjectDisk, defaults
 from napari_maskinversion.app.work.driver import Job
 from napari_maskinversion.app.work.model_store import ModelStore
-from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base import hashing, progress
+from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch import opened as batch_opened
@@ -68,6 +71,50 @@ def test_stopping_within_an_image_keeps_nothing_of_it_and_says_how_to_go_on(proj
     ended, _ = suggest(opened, stop=lambda value: "Looking at" in value.text)
     assert ended.text == "0 of 2 images computed. Press Suggest for all to continue."
     assert not is_computed(opened.task("cell-1.png"))
+
+
+def test_cancel_is_heard_while_a_busy_disk_is_waited_for(project, monkeypatch):
+    waited = [0.0]
+
+    def sleep(seconds):
+        waited[0] += seconds
+
+    def busy(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(progress, "monotonic", lambda: waited[0])
+    monkeypatch.setattr(progress, "sleep", sleep)
+    monkeypatch.setattr(image_run, "write_parquet", busy)
+    ended, told = suggest(OpenProject.read(project), lambda value: "trying again" in value.text)
+    assert ended.stopped
+    assert "Input/output error; trying again." in told[-1].text
+    assert waited[0] < 1
+
+
+def test_cancel_is_heard_while_files_are_compared_with_those_that_were_computed(
+    computed_once, tmp_path, monkeypatch
+):
+    folder = shutil.copytree(computed_once, tmp_path / "copy")
+    for image in (folder / "images").iterdir():
+        os.utime(image, (1e9, 1e9))
+    compared = []
+    digest = hashing.sha256
+    monkeypatch.setattr(hashing, "sha256", lambda: compared.append(1) or digest())
+    monkeypatch.setattr(hashing, "INTERVAL", -1.0)
+    outcome, told = suggest(OpenProject.read(folder), lambda value: True)
+    assert outcome is None
+    assert told == [Job("Looking for images to compute ...")]
+    assert len(compared) == 1
+
+
+def test_what_waits_for_the_library_when_it_is_stopped_is_named(project, monkeypatch):
+    def waits(*_):
+        raise Cancelled("Stopped.")
+
+    monkeypatch.setattr(images_work, "add_to_library", waits)
+    ended, _ = suggest(OpenProject.read(project))
+    assert (ended.done, ended.stopped) == (1, True)
+    assert "cell-1.png was left out: it was computed, but not added to the library" in ended.text
 
 
 def test_a_broken_image_is_named_and_the_others_are_computed(project):

@@ -17,13 +17,13 @@ from ...app.work.driver import Job, show
 from ...app.work.model_store import ModelStore
 from ...base.wording import counted
 from ...batch.decided import accept_steps, decide_steps, take_back_steps
-from ...batch.exporting import FILES
 from ...batch.opened import OpenProject
 from ...batch.project_index import place_in
+from ...results.export.catalogue import FORMATS, MANY
 from ...review.decisions import Step
 from ...review.together import Decided, Verdict
 from ..widgets.dialogs import ask_folder, ask_where, may_replace
-from ..workers.notify import inform, refuse
+from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 
 
@@ -101,13 +101,18 @@ class AcrossImages(QObject):
 
     def _ask_export(self, name: str) -> None:
         """Ask where, and write one export of all images there, in place of one of its name."""
+        with refusing():
+            FORMATS[name].check()  # its packages may be missing
+            self._ask_where_to_export(name)
+
+    def _ask_where_to_export(self, name: str) -> None:
         project, part = self._project, self._images.part
-        title, usual = "Export all images", project.folder / FILES[name]
-        if name != "parquet":
-            file = ask_where(part, title, str(usual), f"*{usual.suffix}", usual.suffix)
-        else:  # a folder of many files
+        title, usual = "Export all images", project.folder / MANY[name].file
+        if MANY[name].is_folder:
             folder = ask_folder(part, f"{title}: folder for {usual.name}")
-            file = folder and folder / usual.name
+            file = None if folder is None else folder / usual.name
+        else:
+            file = ask_where(part, title, str(usual), f"*{usual.suffix}", usual.suffix)
         if file is not None and may_replace(part, [file]):
             accepted = bool(part.accepted_only.isChecked())
             names = {name: file.name}

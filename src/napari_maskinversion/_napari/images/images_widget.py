@@ -21,9 +21,9 @@ from qtpy.QtWidgets import (
 )
 
 from ...app.project.images_work import SIDE, About, list_work
-from ...batch.exporting import TITLES
 from ...batch.opened import OpenProject
 from ...batch.project import FILE as PROJECT_FILE
+from ...results.export.catalogue import JOINED, MANY
 from ..widgets.controls import AcceptAll
 from ..widgets.dialogs import ask_file, ask_folder, ask_where
 from ..widgets.keys import IMAGES, PANEL, named, pressed
@@ -104,10 +104,14 @@ class ImagesWidget(QWidget):
         )
         self.together.changed.connect(self._show_waiting)
         self.model.dataChanged.connect(self._show_waiting)
-        tip = "One file or data set for all images with suggestions"
+        tip = "One file or data set for all images with suggestions, or a file for each"
         self.export = button("Export all...", tip)
-        titles = {name: f"{title}..." for name, title in TITLES.items()}
-        exports = _menu(self.export, titles, self.exporting.emit)
+        titles = {name: f"{many.title}..." for name, many in MANY.items()}
+        joined = {name: titles.pop(name) for name in JOINED}
+        exports = _menu(self.export, joined, self.exporting.emit)
+        for_each = _menu(exports, titles, self.exporting.emit)
+        for_each.setTitle("One file for each image")
+        exports.addMenu(for_each)
         exports.addSeparator()
         self.accepted_only = check_entry(
             exports, "Accepted regions only", "Export only accepted regions"

@@ -12,7 +12,7 @@ from qtpy.QtCore import QObject, Signal
 from ...app.session import Session, Topic
 from ...app.work.driver import Job, show
 from ...base import progress_words as words
-from ...base.progress import Tick, listening
+from ...base.progress import BYTES, Tick, listening
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
@@ -66,7 +66,7 @@ class Fetching(Topic, QObject):
             self.worker.cancel()
 
     def _progressed(self, news: Tick) -> None:
-        if self._session.status.download is not None:
+        if self._session.status.download is not None and news.stage == BYTES:
             before = self._session.status.download
             job = download_job(before.name, news.done, news.total)
             self._show(replace(job, stopping=before.stopping))

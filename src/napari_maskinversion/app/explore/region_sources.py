@@ -25,6 +25,7 @@ from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
 from ...library.deciding import names_of
 from ...library.library import Library
+from ...library.region_fields import gallery_fields
 from ...library.thumbnails import Pixels, cut_out, outlined
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
 from ...results.results import Results
@@ -45,10 +46,7 @@ FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.intp]
 Cut = Iterator[tuple[int, Pixels | None]]
 _SHOWN: Final = "shown"  # stands for the hash of the image in view
-COLUMNS: Final = (
-    *("image", "region", "position", "suggestion", "confidence", "margin"),
-    *("doubtful", "decision", "label", "area", "box"),
-)
+COLUMNS: Final = tuple(field.name for field in gallery_fields())
 
 
 @dataclass(eq=False, kw_only=True)

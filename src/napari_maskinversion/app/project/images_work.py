@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .opening import OpenedImage
 
 SIDE: Final = 36  # pixels of a small picture
+_NOT_ADDED: Final = "it was computed, but not added to the library"
 _NAMELESS: Final = "has no names of regions"
 
 
@@ -150,7 +151,12 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
                     ended.disk_full = report.problem
                     break
                 ended.computed += not report.problem
-                if problem := report.problem or _keep(project, report.name):
+                try:
+                    problem = report.problem or _keep(project, report.name)
+                except Cancelled:  # while it waited for the library
+                    ended.problems[report.name] = f"{_NOT_ADDED} when you stopped"
+                    raise
+                if problem:
                     ended.problems[report.name] = problem
                 show(About(report.name))
     except Cancelled:
@@ -171,6 +177,8 @@ def _show_step(tasks: Sequence[ImageTask], reported: Sequence[str], progress: An
         share = (done + (getattr(progress, "fraction", None) or 0.0)) / len(tasks)
         where = f"Image {done + 1:,} of {len(tasks):,}: {tasks[done].name}, {text}"
         show(partial(Job, where, share))
+    else:
+        check_stopped()
 
 
 def decide_work(

@@ -57,7 +57,7 @@ class Elsewhere:
             project = OpenProject.read(self.project)
             index = ProjectIndex.fresh(project)
             self.notes += [f"Left out {name}: {why}" for name, why in index.problems.items()]
-            for place in places_without_lesson(index.library):
+            for place in places_without_lesson(index.library.store):
                 samples.pop(place, None)
             names = {place_in(project, name): name for name in project.by_name}
             self._add(samples, index.library, recipe, own, lambda file: names.get(file, file.title))
@@ -80,8 +80,8 @@ class Elsewhere:
         alike, others = list[int](), list[int]()
         for number, other in library.spaces().items():
             (others if other.recipe.differences(recipe) else alike).append(number)
-        for stored in read_samples(library, alike, {}):
+        for stored in read_samples(library.store, alike, {}):
             image_hash, file = stored.sample.image_hash, ImagePlace(stored.image, stored.series)
             samples[stored.place] = stored.sample
             self.names[image_hash], self.files[image_hash] = name_of(file), file
-        self._other += sum(place not in own for place in decided_places(library, others))
+        self._other += sum(place not in own for place in decided_places(library.store, others))

@@ -14,9 +14,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from ...base.download import sha256_of
 from ...base.errors import ModelError
-from ...base.reading import read_json
+from ...base.reading import read_json, sha256_of
 from ...base.wording import one_line
 from ...engine.models.checkpoints import fill, read_weights
 from .decoder import CaptionDecoder

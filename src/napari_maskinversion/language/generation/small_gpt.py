@@ -20,9 +20,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ...base.atomic_files import write_whole
-from ...base.download import sha256_of
 from ...base.errors import ModelError
-from ...base.reading import check_file, parse_json, validated
+from ...base.reading import check_file, parse_json, sha256_of, validated
 from ...engine.models.checkpoints import fill, read_weights
 from .decoder import CaptionDecoder
 from .settings import GenerationSettings

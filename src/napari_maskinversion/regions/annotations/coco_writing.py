@@ -23,6 +23,8 @@ _DIGITS: Final = 18  # of a number that all readers can hold
 
 
 Part = tuple[int | None, Annotations, Mapping[str, Any]]
+PartOfMany = tuple[int, Annotations, Mapping[str, Any]]
+"""An image's number, its annotations, and what else is known of it."""
 
 
 def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) -> None:
@@ -36,7 +38,7 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
 
 
 def write_coco_of_many(
-    parts: Iterable[tuple[int, Annotations, Mapping[str, Any]]],
+    parts: Iterable[PartOfMany],
     path: Path,
     *,
     polygons: bool = False,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +20,15 @@ from ...regions.annotations.geojson import write_geojson
 from ...regions.annotations.label_maps import map_files, write_label_maps
 from ..columns import source_columns
 from ..region_result import RegionResult
-from .bundle import Bundle, CompressedRegion, ExportFormat, Masks
+from .bundle import (
+    AddImage,
+    Bundle,
+    CompressedRegion,
+    ExportFormat,
+    ImageOfMany,
+    ManyImages,
+    Masks,
+)
 
 DECISION_COLUMNS: Final = ("decision", "accepted_label")
 """Columns that hold a review's decision and its label."""
@@ -101,6 +111,25 @@ def _write_coco(bundle: Bundle, path: Path) -> None:
     coco_writing.write_coco(to_annotations(bundle), path, polygons=bundle.polygons)
 
 
+@contextmanager
+def _joining_coco(path: Path) -> Iterator[AddImage]:
+    """Write one COCO file of all images; each has its path in the project as its file name."""
+    parts: list[coco_writing.PartOfMany] = []
+    polygons = False
+
+    def add(image: ImageOfMany, bundle: Bundle) -> None:
+        nonlocal polygons
+        polygons = bundle.polygons
+        about: dict[str, Any] = {"name": image.name}
+        if image.series is not None:
+            about["series"] = image.series
+        annotations = replace(to_annotations(bundle), image=image.path)
+        parts.append((image.number, annotations, about))
+
+    yield add
+    coco_writing.write_coco_of_many(parts, path, polygons=polygons)
+
+
 def _write_world(bundle: Bundle, path: Path) -> None:
     """Write outlines in world coordinates; in pixels where the image has no georeference."""
     annotations = to_annotations(bundle)
@@ -108,7 +137,13 @@ def _write_world(bundle: Bundle, path: Path) -> None:
 
 
 FORMATS: Final = (
-    ExportFormat("coco", "COCO (.json)", "coco.json", _write_coco),
+    ExportFormat(
+        "coco",
+        "COCO (.json)",
+        "coco.json",
+        _write_coco,
+        many=ManyImages(title="COCO (.json)", file="coco.json", writing=_joining_coco),
+    ),
     ExportFormat("geojson", "GeoJSON (.geojson)", "regions.geojson", _write_world),
     ExportFormat(
         "qupath",

@@ -1,13 +1,18 @@
-"""What is exported (results, masks, decisions), and what an export format is."""
+"""What is exported (results, masks, decisions), and what an export format is.
+
+A format writes one image. What it does with many images is its `ManyImages`: it joins them in one
+file, or a folder has a file for each of them.
+"""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -143,6 +148,37 @@ def inputs_recipe(source: Mapping[str, Any], masks: Masks) -> Recipe:
     return Recipe(image={"image": image, "channels": channels}, regions={"regions": dict(masks)})
 
 
+class ImageOfMany(NamedTuple):
+    """An image among many, as their project has it."""
+
+    name: str  # Which no other image has
+    stem: str  # The same, as the beginning of a file's name that all file systems can hold
+    number: int  # Its place in the project, from 1
+    path: str  # Its path in the project
+    series: int | None  # Which one of its file it is; None if the file has one
+
+
+AddImage = Callable[[ImageOfMany, Bundle], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyImages:
+    """What a format does with many images."""
+
+    title: str  # Name in the menu
+    file: str  # Default name of the file or folder
+    # Given the path, yields what adds an image. All images are written when the block ends, or
+    # none if it ends by an error
+    writing: Callable[[Path], AbstractContextManager[AddImage]]
+    # Returns the names of what this program did not write to a folder; None where it is a file
+    foreign_files: Callable[[Path], list[str]] | None = None
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it writes a folder of files."""
+        return self.foreign_files is not None
+
+
 @dataclass(frozen=True, slots=True)
 class ExportFormat:
     """One export format."""
@@ -156,6 +192,7 @@ class ExportFormat:
     more_files: Callable[[Path], tuple[Path, ...]] = lambda _: ()
     applies: Callable[[Results], bool] = lambda _: True  # Whether results have what it writes
     needs: tuple[str, ...] = ()  # Modules of the extra ``spatial`` that it imports
+    many: ManyImages | None = None  # How it joins many images; None: a folder with a file for each
 
     def check(self) -> None:
         """Refuse a format whose packages are not installed."""
@@ -170,6 +207,11 @@ class ExportFormat:
     def suffix(self) -> str:
         """The suffix of its (first) file."""
         return Path(self.file).suffix
+
+    @property
+    def suffixes(self) -> str:
+        """All suffixes of its (first) file, such as ``.ome.zarr``."""
+        return "".join(Path(self.file).suffixes)
 
     def files(self, path: Path) -> list[Path]:
         """Return all files that writing to a path makes."""

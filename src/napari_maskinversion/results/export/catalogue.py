@@ -1,6 +1,8 @@
 """The export formats, for the command line and the panel.
 
-To add a format, write a module with ``FORMATS`` (see `tables`) and add its name to `_MODULES`.
+To add a format, write a module with ``FORMATS`` (see `tables`) and add its name to `_MODULES`. A
+project exports it, too: it says how it joins many images (``many``), or a folder has a file for
+each of them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from ...base.errors import ConfigError, InputError
 from ...base.regions import Regions
 from ...regions.label_images import PlaneRegions
 from ..results import Results
-from .bundle import Bundle, ExportFormat, compress_masks
+from .bundle import Bundle, ExportFormat, ManyImages, compress_masks
+from .file_for_each import file_for_each
 
 # In menu order. The record is written last: if it is there, the other files are complete.
 _MODULES: Final = (
@@ -35,7 +38,13 @@ FORMATS: Final[Mapping[str, ExportFormat]] = {
     for module in _MODULES
     for entry in import_module(f".{module}", __package__).FORMATS
 }
+MANY: Final[Mapping[str, ManyImages]] = {
+    name: entry.many or file_for_each(entry) for name, entry in FORMATS.items()
+}
+"""What each format does with the images of a project."""
 DEFAULT: Final = ("npy", "csv", "json", "tif")
+JOINED: Final = tuple(name for name, entry in FORMATS.items() if entry.many is not None)
+"""The formats that hold all images of a project in one file or data set."""
 
 
 def check_formats(formats: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
+from ...base.progress import with_ticks
 from ...images.tiff import PROGRAM
 from ..results import MOST_PIXELS, Results
 from .bundle import Bundle, ExportFormat
@@ -48,7 +49,7 @@ def write_heatmaps(bundle: Bundle, path: Path) -> None:
     # A generator: a thousand full-size heatmaps would not fit in memory.
     pages = (
         results.heatmap(index) if whole else results.window_heatmap(index, (height, width)).values
-        for index in range(len(results))
+        for index in with_ticks("Heatmaps", range(len(results)))
     )
     with atomic_path(path) as part:
         tifffile.imwrite(

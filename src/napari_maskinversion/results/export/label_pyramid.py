@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from ...base.atomic_files import atomic_folder
 from ...base.errors import InputError
 from ...base.identity import Position
+from ...base.progress import with_ticks
 from ...base.targets import is_our_store
 from ...base.units import Units, short_unit
 from ...regions.annotations.annotation import Annotation, Annotations, color_of
@@ -118,7 +119,8 @@ def write_levels(
         pairs = [(value, item.region) for value, item in one.items]
         drawn = DrawnLabels(pairs, annotations.shape, kind)
         for number, (level, size) in enumerate(zip(levels, sizes, strict=True)):
-            for y, x in product(range(0, size[0], CHUNK), range(0, size[1], CHUNK)):
+            corners = list(product(range(0, size[0], CHUNK), range(0, size[1], CHUNK)))
+            for y, x in with_ticks("Tiles", corners):
                 bottom, right = min(y + CHUNK, size[0]), min(x + CHUNK, size[1])
                 if not number:
                     if drawn.is_empty((y, x, bottom, right)):

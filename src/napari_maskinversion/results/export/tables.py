@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...base.atomic_files import atomic_path
+from ...base.atomic_files import atomic_folder, atomic_path
 from ...regions.annotations.json_files import to_json_types
 from ..columns import columns_of_any, source_columns
-from .bundle import Bundle, ExportFormat
+from .bundle import AddImage, Bundle, ExportFormat, ImageOfMany, ManyImages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +41,27 @@ def write_csv_table(table: pd.DataFrame, path: Path, *, raw: bool = False) -> No
         # Python before 3.13 does not quote a carriage return, which would end the row.
         table = _with_texts(table, _with_plain_line_ends)
         table.to_csv(part, index=False, lineterminator="\n")
+
+
+@contextmanager
+def _joining_csv(path: Path) -> Iterator[AddImage]:
+    """Write one table of all images; its first column has their names."""
+    import pandas as pd
+
+    tables: list[pd.DataFrame] = []
+    raw = False
+
+    def add(image: ImageOfMany, bundle: Bundle) -> None:
+        nonlocal raw
+        raw = bundle.raw_csv
+        table = bundle.table()
+        table.insert(0, "image", image.name)
+        # Whole numbers stay whole where rows of another image have none.
+        whole = table.select_dtypes("int64").columns
+        tables.append(table.astype(dict.fromkeys(whole, "Int64")))
+
+    yield add
+    write_csv_table(pd.concat(tables, ignore_index=True), path, raw=raw)
 
 
 def without_formula(value: Any) -> Any:
@@ -113,6 +135,23 @@ def part_of_many(bundle: Bundle, image: str) -> pa.Table:
     return pa.table(columns).replace_schema_metadata(about)
 
 
+@contextmanager
+def _joining_parquet(folder: Path) -> Iterator[AddImage]:
+    """Write a Parquet data set: a folder with a part for each image."""
+    with atomic_folder(folder) as parts:
+
+        def add(image: ImageOfMany, bundle: Bundle) -> None:
+            table = part_of_many(bundle, image.name)
+            write_parquet_table(table, parts / f"{image.stem}.parquet")
+
+        yield add
+
+
+def foreign_parts(folder: Path) -> list[str]:
+    """Return the names of what is no part of a data set that this program wrote."""
+    return [part.name for part in folder.iterdir() if not is_ours(part)]
+
+
 def is_ours(file: Path) -> bool:
     """Return whether this program wrote a Parquet file."""
     import pyarrow as pa
@@ -145,6 +184,23 @@ def _table(bundle: Bundle) -> pa.Table:
 
 
 FORMATS: Final = (
-    ExportFormat("csv", "Table (.csv)", "regions.csv", write_csv),
-    ExportFormat("parquet", "Table and embeddings (.parquet)", "regions.parquet", write_parquet),
+    ExportFormat(
+        "csv",
+        "Table (.csv)",
+        "regions.csv",
+        write_csv,
+        many=ManyImages(title="Table (.csv)", file="regions.csv", writing=_joining_csv),
+    ),
+    ExportFormat(
+        "parquet",
+        "Table and embeddings (.parquet)",
+        "regions.parquet",
+        write_parquet,
+        many=ManyImages(
+            title="Table and embeddings (a Parquet data set)",
+            file="regions.parquet",
+            writing=_joining_parquet,
+            foreign_files=foreign_parts,
+        ),
+    ),
 )
