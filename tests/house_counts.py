@@ -5,6 +5,7 @@
 """
 
 import ast
+import csv
 import functools
 import re
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "napari_maskinversion"
 NUMBERS = Path(__file__).with_name("house.toml")
+OWN_FORMATS = Path(__file__).parents[1] / "docs" / "reference" / "own-formats.csv"
 
 # What says nothing about the thing that it names: pronouns, adverbs, participles alone.
 VAGUE_NAMES = {
@@ -222,8 +224,15 @@ def conditional_expressions_per_1000_lines(package):
     return ceil(1000 * count / package.lines)
 
 
+def own_formats(package):
+    """Count the files that the program writes for itself, listed by the module that does it."""
+    with OWN_FORMATS.open(encoding="utf-8", newline="") as lines:
+        return sum(Path(form["module"]) in package.modules for form in csv.DictReader(lines))
+
+
 COUNTERS = (
     decision_copies,
+    own_formats,
     progress_records,
     any_annotations,
     any_fields_of_the_state,

@@ -19,16 +19,14 @@ folder.mkdir(parents=True)
 temporary = tempfile.TemporaryDirectory()
 os.environ["NAPARI_MASKINVERSION_CACHE"] = str(Path(temporary.name) / "cache")
 os.environ["NAPARI_MASKINVERSION_CONFIG"] = str(folder / "config")
-sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from napari_maskinversion._napari.review.review_options import ReviewOptions  # noqa: E402
-
-import napari_maskinversion as nmi  # noqa: E402
-from napari_maskinversion._napari.panel.panel_state import PanelState, write_state  # noqa: E402
-from napari_maskinversion.base.identity import RegionKey, identify_all, identify_image  # noqa: E402
-from napari_maskinversion.base.preferences import Preferences, save  # noqa: E402
-from napari_maskinversion.base.regions import Region, Regions  # noqa: E402
-from napari_maskinversion.batch.opened import (  # noqa: E402
+import napari_maskinversion as nmi
+from napari_maskinversion._napari.panel.panel_state import PanelState, write_state
+from napari_maskinversion._napari.review.review_options import ReviewOptions
+from napari_maskinversion.base.identity import RegionKey, identify_all, identify_image
+from napari_maskinversion.base.preferences import Preferences, save
+from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.batch.opened import (
     OpenProject,
     Place,
     changed_image,
@@ -36,28 +34,28 @@ from napari_maskinversion.batch.opened import (  # noqa: E402
     save_drawn,
     write_place,
 )
-from napari_maskinversion.bench.measures.figures_file import FiguresFile, RecordStore  # noqa: E402
-from napari_maskinversion.cli import app  # noqa: E402
-from napari_maskinversion.images.channels import as_source  # noqa: E402
-from napari_maskinversion.language.captions.bank import open_bank  # noqa: E402
-from napari_maskinversion.language.generation.small_gpt import (  # noqa: E402
+from napari_maskinversion.bench.measures.figures_file import FiguresFile, RecordStore
+from napari_maskinversion.cli import app
+from napari_maskinversion.images.channels import as_source
+from napari_maskinversion.language.captions.bank import open_bank
+from napari_maskinversion.language.generation.small_gpt import (
     SmallGpt,
     SmallGptRecord,
     save_small_decoder,
 )
-from napari_maskinversion.language.labels.vocabulary import Vocabulary  # noqa: E402
-from napari_maskinversion.language.ranking.uncertainty import Calibration  # noqa: E402
-from napari_maskinversion.library.library import Library  # noqa: E402
-from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations  # noqa: E402
-from napari_maskinversion.regions.label_images import PlaneRegions  # noqa: E402
-from napari_maskinversion.results.calibrations import keep_calibration  # noqa: E402
-from napari_maskinversion.results.export.archive import open_archive  # noqa: E402
-from napari_maskinversion.results.export.bundle import Bundle, compress_masks  # noqa: E402
-from napari_maskinversion.results.export.catalogue import export  # noqa: E402
-from napari_maskinversion.results.settings import RunSettings  # noqa: E402
-from napari_maskinversion.review.decisions import Suggestion  # noqa: E402
-from napari_maskinversion.review.reporting import decided_bundle  # noqa: E402
-from napari_maskinversion.review.review import Review  # noqa: E402
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.language.ranking.uncertainty import Calibration
+from napari_maskinversion.library.library import Library
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.label_images import PlaneRegions
+from napari_maskinversion.results.calibrations import keep_calibration
+from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.results.export.bundle import Bundle, compress_masks
+from napari_maskinversion.results.export.catalogue import export
+from napari_maskinversion.results.settings import RunSettings
+from napari_maskinversion.review.decisions import Suggestion
+from napari_maskinversion.review.reporting import decided_bundle
+from napari_maskinversion.review.review import Review
 
 SAMPLES = Path(__file__).parents[3] / "sample_data"
 WORDS = """\
@@ -264,7 +262,7 @@ records = RecordStore(
 records.add(("a.png", 1), {"right": True})
 records.add(("a.png", 2), {"right": False})
 
-import torch  # noqa: E402
+import torch
 
 torch.manual_seed(0)
 about = SmallGptRecord(
