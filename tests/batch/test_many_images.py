@@ -39,7 +39,7 @@ from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Decision
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
-from napari_maskinversion.review.together import Decided, Verdict
+from napari_maskinversion.review.together import DecisionOutcome, DecisionRequest
 from tests.scenes import label_image, picture
 
 from .conftest import FAST, save
@@ -56,7 +56,7 @@ def computed(project, batch_once):
 def accept(project, word, confidence=0.0, names=None):
     steps = list(accept_steps(project, names or project.by_name, word, confidence))
     done = {name: step for name, step, _ in steps if step}
-    return Decided(word=word, steps=done, problems={n: w for n, _, w in steps if w})
+    return DecisionOutcome(word=word, steps=done, problems={n: w for n, _, w in steps if w})
 
 
 def suggested(project, word):
@@ -437,13 +437,15 @@ def test_a_crash_between_two_images_loses_nothing(computed):
     first, second = computed.by_name
     bundles = {name: open_archive(archive_file(computed, name)) for name in computed.by_name}
     regions = {name: [one.key for one in identities_of(made)] for name, made in bundles.items()}
-    steps = decide_steps(computed, Verdict(regions=regions, status="accepted", label="own word"))
+    steps = decide_steps(
+        computed, DecisionRequest(regions=regions, status="accepted", label="own word")
+    )
     done = dict([next(steps)[:2]])
     steps.close()  # nobody goes on
     counts = [(one.decided, one.regions) for one in map(partial(summarize, computed), regions)]
     assert counts == [(len(regions[first]),) * 2, (0, len(regions[second]))]
-    list(decide_steps(computed, Verdict(regions=regions, status="rejected")))
-    list(take_back_steps(computed, Decided(steps=done)))  # decided again since
+    list(decide_steps(computed, DecisionRequest(regions=regions, status="rejected")))
+    list(take_back_steps(computed, DecisionOutcome(steps=done)))  # decided again since
     with reviewing(computed, first) as review:
         assert {one.status for one in review.decisions.values()} == {"rejected"}
         review.undo()

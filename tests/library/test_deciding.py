@@ -10,7 +10,7 @@ from napari_maskinversion.library.store import Store
 from napari_maskinversion.review.decisions import Decision
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
-from napari_maskinversion.review.together import Decided, Verdict
+from napari_maskinversion.review.together import DecisionOutcome, DecisionRequest
 
 from .made import bundle, write_image
 
@@ -25,8 +25,8 @@ def library(tmp_path):
 
 
 def decide(library, ids, **verdict):
-    steps = list(decide_steps(library, ids, Verdict(regions={}, **verdict)))
-    return Decided(
+    steps = list(decide_steps(library, ids, DecisionRequest(regions={}, **verdict)))
+    return DecisionOutcome(
         steps={name: step for name, step, _ in steps if step},
         problems={name: problem for name, _, problem in steps if problem},
     )

@@ -15,7 +15,7 @@ from ..library.library import Library
 from ..results.export.bundle import Bundle
 from ..review.decisions import Decision, Step, Suggestion
 from ..review.review import Review
-from ..review.together import Decided, ImageStep, Verdict, each_image
+from ..review.together import DecisionOutcome, DecisionRequest, ImageStep, each_image
 from .addresses import exists
 from .finished import differences, read_finished
 from .image_task import ARCHIVES, file_name
@@ -210,22 +210,22 @@ def accept_steps(
     return _each(project, names, lambda _, known: () if known is None else accept(known))
 
 
-def decide_steps(project: OpenProject, verdict: Verdict) -> Iterator[ImageStep]:
+def decide_steps(project: OpenProject, request: DecisionRequest) -> Iterator[ImageStep]:
     """Decide about regions of many images."""
 
     def decide(name: str, known: _Known | None) -> Step:
         if known is None:
             raise InputError("it has no suggestions any more; compute it again first")
         _check_fresh(project, name)
-        wanted = set(verdict.regions[name])
+        wanted = set(request.regions[name])
         regions = [region for region in known.regions if region.key in wanted]
-        decisions = verdict.decisions({region.key: _suggestion(region) for region in regions})
+        decisions = request.decisions({region.key: _suggestion(region) for region in regions})
         return known.decide(lambda review: review.decide(*decisions) if decisions else ())
 
-    return _each(project, verdict.regions, decide)
+    return _each(project, request.regions, decide)
 
 
-def take_back_steps(project: OpenProject, decided: Decided) -> Iterator[ImageStep]:
+def take_back_steps(project: OpenProject, decided: DecisionOutcome) -> Iterator[ImageStep]:
     """Take back what was decided in many images, unless somebody has decided again."""
 
     def take_back(name: str, known: _Known | None) -> Step:

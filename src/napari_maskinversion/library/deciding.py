@@ -24,7 +24,7 @@ from ..base.wording import one_line
 from ..images.opening import open_image
 from ..review.decisions import Decision, Step, Suggestion, class_of
 from ..review.review import Review
-from ..review.together import Decided, ImageStep, Verdict, each_image
+from ..review.together import DecisionOutcome, DecisionRequest, ImageStep, each_image
 from .store import Store
 
 if TYPE_CHECKING:
@@ -44,17 +44,21 @@ class _Known:
         return {"software": {}, "model": model, "config": None, "vocabulary": None, "window": None}
 
 
-def decide_steps(library: Library, ids: Sequence[int], verdict: Verdict) -> Iterator[ImageStep]:
+def decide_steps(
+    library: Library, ids: Sequence[int], request: DecisionRequest
+) -> Iterator[ImageStep]:
     """Decide about regions, image by image, in the images' files and then in the library."""
 
     def decide(_: str, own: Review, rows: Sequence[Any]) -> Step:
-        decisions = verdict.decisions({key_of(row): _suggestion(row) for row in rows})
+        decisions = request.decisions({key_of(row): _suggestion(row) for row in rows})
         return own.decide(*decisions) if decisions else ()
 
     return _each(library, ids, decide)
 
 
-def take_back_steps(library: Library, ids: Sequence[int], decided: Decided) -> Iterator[ImageStep]:
+def take_back_steps(
+    library: Library, ids: Sequence[int], decided: DecisionOutcome
+) -> Iterator[ImageStep]:
     """Take back what `decide_steps` did about these regions."""
 
     def take_back(name: str, own: Review, _: Sequence[Any]) -> Step:

@@ -18,7 +18,7 @@ Outline = tuple[tuple[int, int, int, int], int]  # Box and area of a region
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Verdict:
+class DecisionRequest:
     """What somebody decided about several regions at once."""
 
     regions: Mapping[str, Sequence[RegionKey]]  # By image
@@ -45,7 +45,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class DecisionOutcome:
     """What was decided in several images at once."""
 
     steps: Mapping[str, Step] = field(default_factory=dict)  # By image
@@ -59,7 +59,7 @@ class Decided:
         """How many regions were decided."""
         return sum(map(len, self.steps.values()))
 
-    def rest(self, taken: Decided) -> Decided | None:
+    def rest(self, taken: DecisionOutcome) -> DecisionOutcome | None:
         """Return what is still to be taken back after ``taken`` was; None if nothing is."""
         done = taken.steps.keys() - taken.problems.keys()
         steps = {name: step for name, step in self.steps.items() if name not in done}

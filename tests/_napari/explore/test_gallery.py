@@ -22,7 +22,7 @@ from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.store import Store
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Change, Decision
-from napari_maskinversion.review.together import Decided, Verdict
+from napari_maskinversion.review.together import DecisionOutcome, DecisionRequest
 from tests._napari.images.conftest import (
     cancelled_after,
     decided,
@@ -266,8 +266,8 @@ def test_what_was_decided_last_is_saved_when_the_window_closes(qtbot, panel, com
 def test_a_missing_image_is_left_out_as_missing(computed_once, tmp_path):
     project = OpenProject.read(shutil.copytree(computed_once, tmp_path / "copy"))
     project.path("cell-1.png").unlink()
-    verdict = Verdict(regions={"cell-1.png": [RegionKey(1)]}, status="rejected")
-    ((_, _, problem),) = decide_steps(project, verdict)
+    request = DecisionRequest(regions={"cell-1.png": [RegionKey(1)]}, status="rejected")
+    ((_, _, problem),) = decide_steps(project, request)
     assert problem.startswith("its file is not there any more")
 
 
@@ -374,7 +374,7 @@ def test_regions_of_a_library_are_decided_and_taken_back(
     # What another part of the panel decides in a project whose images the library has.
     taken = Change(RegionKey(2), None, Decision(region=RegionKey(2), status="rejected"))
     files = {"one": ((tmp_path / "image-0.png").as_posix(), 0)}
-    gallery._session.review.decided.emit(None, Decided(steps={"one": (taken,)}), files)
+    gallery._session.review.decided.emit(None, DecisionOutcome(steps={"one": (taken,)}), files)
     assert states(gallery)[1] == ("rejected", "")
     gallery._session.explore.library_changes += 1
     assert "There are newer ones" in gallery.about.text()
@@ -414,7 +414,7 @@ def test_decisions_about_another_project_are_not_taken_back(section_of):
     gallery.decide("rejected")
     key = RegionKey(1)
     step = (Change(key, None, Decision(region=key, status="rejected")),)
-    session.review.decided.emit(asked[0], Decided(steps={"cell-1.png": step}), {})
+    session.review.decided.emit(asked[0], DecisionOutcome(steps={"cell-1.png": step}), {})
     assert gallery.buttons["undo"].isEnabled()
     session.project.state = ProjectState("others", (), file="others.yaml")
     assert not gallery.buttons["undo"].isEnabled()

@@ -25,7 +25,7 @@ from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import MANY
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
-from napari_maskinversion.review.together import Decided
+from napari_maskinversion.review.together import DecisionOutcome
 from tests._napari.tasks import do
 from tests.scenes import label_image, picture
 
@@ -293,7 +293,7 @@ def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
 ):
     bundle = open_archive(archive_file(panel.images.project, "cell-2.png"))
     accept_all(qtbot, panel, bundle.results.regions[0].suggestion)
-    monkeypatch.setattr(across, "decide_work", lambda *_, **__: Decided(stopped=True))
+    monkeypatch.setattr(across, "decide_work", lambda *_, **__: DecisionOutcome(stopped=True))
     undo_all(qtbot, panel)
     assert "takes back the rest" in panel.foot.status.text()
     monkeypatch.undo()
@@ -339,7 +339,7 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
             time.sleep(0.01)
         went_on.set()
         show(About("cell-2.png", Summary(regions=2, decided=2)))
-        return Decided(steps={"cell-2.png": [(1, ())]})
+        return DecisionOutcome(steps={"cell-2.png": [(1, ())]})
 
     monkeypatch.setattr(across, "decide_work", slow)
     open_project(qtbot, panel, project)

@@ -30,7 +30,7 @@ from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.learning.classifier import Classifier
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.settings import RunSettings
-from napari_maskinversion.review.together import Verdict
+from napari_maskinversion.review.together import DecisionRequest
 from tests._napari.tasks import do
 
 from .conftest import save
@@ -58,8 +58,8 @@ def test_decisions_that_were_saved_when_it_stopped_are_in_the_library(computed_o
     names, library = ("cell-1.png", "cell-2.png"), Library.new(tmp_path / "library")
     for name in names:
         add_to_library(opened, name, library)
-    verdict = Verdict(regions={name: [RegionKey(1)] for name in names}, status="rejected")
-    steps, last = partial(decide_steps, verdict=verdict), "Image 1 of 2"
+    request = DecisionRequest(regions={name: [RegionKey(1)] for name in names}, status="rejected")
+    steps, last = partial(decide_steps, request=request), "Image 1 of 2"
     work = partial(decide_work, opened, steps, 2, library)
     ended, _ = do(work, lambda value: isinstance(value, Job) and last in value.text)
     assert (ended.count, ended.stopped) == (2, True)

@@ -28,7 +28,7 @@ from ...base.identity import ImagePlace
 from ...language.labels.label import colors_of
 from ...library.embedding_map import EmbeddingMap, Way, embedding_map
 from ...results.results import Results
-from ...review.together import Decided
+from ...review.together import DecisionOutcome
 from ..widgets.sections import Note, button, combo_box, form, line, refill, stack
 from ..workers.notify import refusing
 from .work_section import ProgressSection, Shared
@@ -190,7 +190,9 @@ class MapSection(ProgressSection):
             self._find_here()
             self.recolor()
 
-    def _decided(self, _: object, decided: Decided, files: Mapping[str, ImagePlace]) -> None:
+    def _decided(
+        self, _: object, decided: DecisionOutcome, files: Mapping[str, ImagePlace]
+    ) -> None:
         """Show decisions about other images."""
         self.mapped.table.take(decided, files)
         self.recolor()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from qtpy.QtCore import Qt
@@ -29,7 +29,7 @@ from ...base.identity import ImagePlace, RegionKey
 from ...base.wording import counted
 from ...library.library import Library
 from ...review.decisions import Status, Step
-from ...review.together import Decided, ImageStep, Outline, Verdict
+from ...review.together import DecisionOutcome, DecisionRequest, ImageStep, Outline
 from ..widgets.keys import REVIEW, named
 from ..widgets.sections import (
     HAS_OWN_KEYS,
@@ -52,7 +52,6 @@ _FOLLOW: Final = 100  # milliseconds after the last decision
 _STATES: Final[dict[str, Status]] = {"accept": "accepted", "reject": "rejected", "skip": "skipped"}
 _EMPTY: Final = "There are no regions yet: suggest words, or add results to the library."
 _NOTHING: Final = "Mark regions first: drag, click with Shift or Ctrl, or press Ctrl+A."
-_Ids = tuple[int, ...]
 
 
 class Gallery(Topic, QWidget):
@@ -68,7 +67,7 @@ class Gallery(Topic, QWidget):
         ] = []  # what "in Review" shows, if it was asked
         self._linking = False  # marks come from the session, or go there
         # To undo: in a library with its numbers there
-        self._done: list[tuple[Decided, _Ids, Library | None]] = []
+        self._done: list[_Decisions] = []  # What can be taken back, the last one at the end
         self.opener = button("Open the gallery", _TIP, self.open)
         content = QWidget()
         stack(content, self.opener, margins=(4, 4, 4, 4))
@@ -191,7 +190,7 @@ class Gallery(Topic, QWidget):
     def _record_changed(self, record: ResultRecord | None) -> None:
         run = None if record is None else record.snapshot
         if run is not self._run:  # the review undoes what was decided about the results before
-            self._done = [one for one in self._done if "" not in one[0].steps]
+            self._done = [done for done in self._done if not done.are_shown]
         if run is not self._run or (record is not None and record.settled):
             self._run = run
             self._source_changed(IMAGE)
@@ -201,7 +200,7 @@ class Gallery(Topic, QWidget):
         if file != self._file:
             self._file = file
             # The images of another project may have the same names.
-            self._done = [one for one in self._done if one[2] is not None or "" in one[0].steps]
+            self._done = [done for done in self._done if done.library is not None or done.are_shown]
             self._say_count()
             self._source_changed(PROJECT)
 
@@ -365,39 +364,41 @@ class Gallery(Topic, QWidget):
         for row, image, key in zip(rows, frame["image"], keys, strict=True):
             seen.setdefault(image, {})[key] = table.outline(row)
         regions = {image: list(own) for image, own in seen.items()}
-        verdict = Verdict(regions=regions, status=status, label=label, seen=seen)
+        request = DecisionRequest(regions=regions, status=status, label=label, seen=seen)
         if (library := table.library) is not None:
             from ...library.deciding import decide_steps
 
             ids = tuple(frame["id"].tolist())
-            steps = partial(decide_steps, library, ids, verdict)
+            steps = partial(decide_steps, library, ids, request)
             self.decider.start(partial(_decide_each, steps, ids, library))
             return
-        self._asked = verdict
-        self._session.review.decide.emit(verdict)
+        self._asked = request
+        self._session.review.decide.emit(request)
 
     def undo(self) -> None:
         """Take back the last decision of the gallery, in all images."""
         if not self._done or self._is_busy():
             return
-        last, ids, library = self._done[-1]
-        if library is not None:
+        last = self._done[-1]
+        if last.library is not None:
             from ...library.deciding import take_back_steps
 
-            steps = partial(take_back_steps, library, ids, last)
-            self.decider.start(partial(_decide_each, steps, ids, library, last))
+            steps = partial(take_back_steps, last.library, last.ids, last.outcome)
+            self.decider.start(partial(_decide_each, steps, last.ids, last.library, last.outcome))
             return
-        if "" in last.steps:  # by the review, at once
-            self._undone(last, None)
-        self._session.review.take_back.emit(last)
+        if last.are_shown:  # by the review, at once
+            self._undone(last.outcome, None)
+        self._session.review.take_back.emit(last.outcome)
 
-    def _undone(self, undone: Decided, rest: Decided | None) -> None:
-        """Keep only the rest of what was to be taken back."""
-        self._done = [
-            (rest if one is undone and rest else one, ids, library)
-            for one, ids, library in self._done
-            if one is not undone or rest
-        ]
+    def _undone(self, undone: DecisionOutcome, remaining: DecisionOutcome | None) -> None:
+        """Keep only what remains to be taken back of an outcome."""
+        kept: list[_Decisions] = []
+        for done in self._done:
+            if done.outcome is not undone:
+                kept.append(done)
+            elif remaining is not None:
+                kept.append(done._replace(outcome=remaining))
+        self._done = kept
         self._say_count()
 
     def _is_busy(self) -> bool:
@@ -407,44 +408,71 @@ class Gallery(Topic, QWidget):
             refuse(f"Wait until the work before is over{', or cancel it' * many}.")
         return many or self.decider.busy
 
-    def _decided(self, asked: object, decided: Decided, files: Mapping[str, ImagePlace]) -> None:
+    def _decided(
+        self, asked: object, decided: DecisionOutcome, files: Mapping[str, ImagePlace]
+    ) -> None:
         """Show decisions about images, and keep those of the gallery to be taken back."""
-        if isinstance(asked, Decided):
-            self._keep(decided, (), None, asked)
+        if isinstance(asked, DecisionOutcome):
+            self._keep(_Decisions(decided), asked)
         elif asked is not None and asked is self._asked:
-            self._keep(decided, (), None, None)
+            self._keep(_Decisions(decided))
         self._table.take(decided, files)
         self._redraw()
 
-    def _keep(
-        self, decided: Decided, ids: _Ids, library: Library | None, undone: Decided | None
-    ) -> None:
+    def _keep(self, done: _Decisions, undone: DecisionOutcome | None = None) -> None:
         """Keep what can be taken back."""
         if undone is not None:
-            self._undone(undone, undone.rest(decided))
-        elif decided.count:
-            self._done.append((decided, ids, library))
+            self._undone(undone, undone.rest(done.outcome))
+        elif done.outcome.count:
+            self._done.append(done)
 
-    def _decided_in_library(self, done: tuple[Decided, _Ids, Library, Decided | None]) -> None:
-        self._keep(*done)
-        decided = done[0]
-        self._session.review.decided.emit(None, decided, {})
-        if decided.problems:
-            image, why = next(iter(decided.problems.items()))
-            more = f" And {len(decided.problems) - 1:,} more." * (len(decided.problems) > 1)
-            refuse(f"{image}: {why.rstrip('.')}.{more}")
+    def _decided_in_library(self, answer: _LibraryAnswer) -> None:
+        self._keep(answer.done, answer.undone)
+        outcome = answer.done.outcome
+        self._session.review.decided.emit(None, outcome, {})
+        if not outcome.problems:
+            return
+        image, why = next(iter(outcome.problems.items()))
+        text = f"{image}: {why.rstrip('.')}."
+        if len(outcome.problems) > 1:
+            text += f" And {len(outcome.problems) - 1:,} more."
+        refuse(text)
+
+
+class _Decisions(NamedTuple):
+    """Decisions that the gallery can take back."""
+
+    outcome: DecisionOutcome
+    ids: tuple[int, ...] = ()  # Of the regions in a library
+    library: Library | None = None  # That decides about them; None: their images do
+
+    @property
+    def are_shown(self) -> bool:
+        """Whether they are about the image in view."""
+        return "" in self.outcome.steps
+
+
+class _LibraryAnswer(NamedTuple):
+    """What a library has decided."""
+
+    done: _Decisions
+    undone: DecisionOutcome | None  # What was to be taken back; None if it was a new decision
 
 
 def _decide_each(
     steps: Callable[[], Iterable[ImageStep]],
-    ids: _Ids,
+    ids: tuple[int, ...],
     library: Library,
-    undone: Decided | None = None,
-) -> tuple[Decided, _Ids, Library, Decided | None]:
-    """Decide image by image; in a worker. Returns also what it was about."""
-    made, problems = dict[str, Step](), dict[str, str]()
+    undone: DecisionOutcome | None = None,
+) -> _LibraryAnswer:
+    """Decide image by image; in a worker."""
+    saved: dict[str, Step] = {}
+    problems: dict[str, str] = {}
     for image, step, problem in steps():
-        made |= {image: step} if step else {}
-        problems |= {image: problem} if problem else {}
+        if step:
+            saved[image] = step
+        if problem:
+            problems[image] = problem
         show(partial(Job, text=f"saved {image}"))
-    return Decided(steps=made, problems=problems), ids, library, undone
+    outcome = DecisionOutcome(steps=saved, problems=problems)
+    return _LibraryAnswer(_Decisions(outcome, ids, library), undone)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ...batch.opened import OpenProject
 from ...batch.project_index import place_in
 from ...results.export.catalogue import FORMATS, MANY
 from ...review.decisions import Step
-from ...review.together import Decided, Verdict
+from ...review.together import DecisionOutcome, DecisionRequest, ImageStep
 from ..widgets.dialogs import ask_folder, ask_where, may_replace
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -33,7 +33,7 @@ class AcrossImages(QObject):
     def __init__(self, images: Any, session: Session, store: ModelStore) -> None:
         super().__init__(images)
         self._images, self._session, self._store = images, session, store
-        self._last: Decided | None = None  # what *Undo* takes back
+        self._last: DecisionOutcome | None = None  # what *Undo* takes back
         self._then: Callable[[Any], None] = inform  # takes what the work has made
         self._waiting: Callable[[], None] | None = None  # for a review that is being opened
         self.worker = Worker("single", "The work on all images", self._done, refuse, parent=self)
@@ -50,12 +50,12 @@ class AcrossImages(QObject):
         part.undo.clicked.connect(lambda _=False: self._once_open(self._take_back))
         part.exporting.connect(self._ask_export)
 
-    def decide(self, verdict: Verdict) -> None:
+    def decide(self, request: DecisionRequest) -> None:
         """Decide about regions of images of the project."""
-        if "" not in verdict.regions and self._images.project is not None:
-            self._once_open(partial(self._decide, verdict))
+        if "" not in request.regions and self._images.project is not None:
+            self._once_open(partial(self._decide, request))
 
-    def take_back(self, decided: Decided) -> None:
+    def take_back(self, decided: DecisionOutcome) -> None:
         """Take back what `decide` did."""
         if "" not in decided.steps:
             self._once_open(partial(self._take_back, decided))
@@ -130,19 +130,17 @@ class AcrossImages(QObject):
         if here and not stale:
             own = self._here(lambda: session.review.accept_word.emit(word, confidence))
         names = [name for name in self._project.by_name if name != here]
-
-        def accepted(others: Decided) -> None:
-            left_out = {here: f"the suggestions are old ({stale})"} if stale else {}
-            problems = {**left_out, **others.problems}
-            self._accepted(replace(_with(others, here, own), problems=problems, word=word), here)
-
+        pending = _Pending(here, own, word=word)
+        if stale:
+            pending.problems[here] = f"the suggestions are old ({stale})"
         steps = partial(accept_steps, names=names, word=word, confidence=confidence)
-        self._decide_others(steps, len(names), accepted)
+        self._decide_others(steps, len(names), partial(self._accepted, pending))
 
-    def _accepted(self, accepted: Decided, here: str) -> None:
+    def _accepted(self, pending: _Pending, others: DecisionOutcome) -> None:
+        accepted = pending.outcome(others)
         self._keep_last(accepted)
         self._images.part.go_on()
-        self._changed(accepted, here)
+        self._changed(accepted, pending.here)
         text = (
             f"Accepted as {accepted.word}: {counted(accepted.count, 'region')} of "
             f"{counted(len(accepted.steps), 'image')}. Undo on this tab takes all of them back."
@@ -151,36 +149,33 @@ class AcrossImages(QObject):
         )
         inform(text + _left_out(accepted))
 
-    def _decide(self, verdict: Verdict) -> None:
+    def _decide(self, request: DecisionRequest) -> None:
         """Decide about regions of several images, for another part of the panel."""
         here = self._open_here()
-        own: Step = ()
-        problems: dict[str, str] = {}
-        about = ""
-        if here in verdict.regions:
-            session, seen = self._session, {"": verdict.seen.get(here, {})}
-            shown = replace(verdict, regions={"": verdict.regions[here]}, seen=seen)
+        pending = _Pending(here, request=request)
+        if here in request.regions:
+            session, seen = self._session, {"": request.seen.get(here, {})}
+            shown = replace(request, regions={"": request.regions[here]}, seen=seen)
             session.say("")
-            own = self._here(lambda: session.review.decide.emit(shown))
+            pending.step = self._here(lambda: session.review.decide.emit(shown))
             review = session.reviewed
-            if own and review is not None and review.left_out:
-                about = f" {here}: {review.left_out}"
-            if not own and (why := session.status.notice) and why.severity == "error":
-                problems[here] = why.text
-        rest = {name: keys for name, keys in verdict.regions.items() if name != here}
+            if pending.step and review is not None and review.left_out:
+                pending.note = f" {here}: {review.left_out}"
+            notice = session.status.notice
+            if not pending.step and notice is not None and notice.severity == "error":
+                pending.problems[here] = notice.text
+        others = {name: keys for name, keys in request.regions.items() if name != here}
+        steps = partial(decide_steps, request=replace(request, regions=others))
+        self._decide_others(steps, len(others), partial(self._decided, pending))
 
-        def decided(others: Decided) -> None:
-            whole = _with(others, here, own)
-            whole = replace(whole, problems={**problems, **whole.problems})
-            self._changed(whole, here, verdict)
-            done = f"{counted(whole.count, 'region')} of {counted(len(whole.steps), 'image')}"
-            text = f"Decided: {done}." if whole.count else "Nothing is decided."
-            (refuse if whole.problems else inform)(text + about + _left_out(whole))
+    def _decided(self, pending: _Pending, others: DecisionOutcome) -> None:
+        whole = pending.outcome(others)
+        self._changed(whole, pending.here, pending.request)
+        done = f"{counted(whole.count, 'region')} of {counted(len(whole.steps), 'image')}"
+        text = f"Decided: {done}." if whole.count else "Nothing is decided."
+        (refuse if whole.problems else inform)(text + pending.note + _left_out(whole))
 
-        steps = partial(decide_steps, verdict=replace(verdict, regions=rest))
-        self._decide_others(steps, len(rest), decided)
-
-    def _changed(self, decided: Decided, here: str, asked: object = None) -> None:
+    def _changed(self, decided: DecisionOutcome, here: str, asked: object = None) -> None:
         """Let others know of decisions about several images."""
         self._images.recount()
         shown = self._images.shown
@@ -189,7 +184,7 @@ class AcrossImages(QObject):
         files = {name: place_in(self._project, name) for name in decided.steps}
         self._session.review.decided.emit(asked, decided, files)
 
-    def _take_back(self, last: Decided | None = None) -> None:
+    def _take_back(self, last: DecisionOutcome | None = None) -> None:
         """Take back what was accepted last, or what another part of the panel names."""
         asked, last, here = last, last or self._last, self._open_here()
         if last is None:
@@ -197,21 +192,24 @@ class AcrossImages(QObject):
         steps = dict(last.steps)
         own: Step = ()
         if mine := steps.pop(here, None):
-            shown = Decided(steps={"": mine})
+            shown = DecisionOutcome(steps={"": mine})
             own = self._here(lambda: self._session.review.take_back.emit(shown), undone=True)
         others = replace(last, steps=steps)
         then = partial(self._taken_back, last, here, own, asked)
         self._decide_others(partial(take_back_steps, decided=others), len(steps), then)
 
     def _decide_others(
-        self, steps: Callable[[OpenProject], Any], total: int, then: Callable[[Decided], None]
+        self,
+        steps: Callable[[OpenProject], Iterable[ImageStep]],
+        total: int,
+        then: Callable[[DecisionOutcome], None],
     ) -> None:
         """Decide about the images that are not under review here."""
         work = partial(decide_work, steps=steps, total=total, library=self._session.explore.library)
         self._begin(work, then, computed=False)
 
     def _taken_back(
-        self, last: Decided, here: str, own: Step, asked: object, taken: Decided
+        self, last: DecisionOutcome, here: str, own: Step, asked: object, taken: DecisionOutcome
     ) -> None:
         # The open review has told of its image by itself.
         ours = {here: ()} if here in last.steps else {}
@@ -228,7 +226,7 @@ class AcrossImages(QObject):
             text += f" Undo{' on this tab' * (asked is None)} takes back the rest."
         (refuse if taken.problems else inform)(text)
 
-    def _keep_last(self, accepted: Decided | None) -> None:
+    def _keep_last(self, accepted: DecisionOutcome | None) -> None:
         self._last = accepted
         self._images.part.undo.setEnabled(accepted is not None and accepted.count > 0)
 
@@ -318,11 +316,27 @@ class AcrossImages(QObject):
         self._session.status.many = None
 
 
-def _with(others: Decided, here: str, own: Step) -> Decided:
-    return replace(others, steps={**others.steps, **({here: own} if own else {})})
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """Decisions about several images while they are made: what the open review has done already."""
+
+    here: str  # The image that is under review; "" for none
+    step: Step = ()  # What the review decided
+    problems: dict[str, str] = field(default_factory=dict)  # Why it did not, by the image
+    note: str = ""  # Which of its regions it left out
+    word: str = ""  # That is accepted in all images
+    request: DecisionRequest | None = None  # What another part of the panel asked for
+
+    def outcome(self, others: DecisionOutcome) -> DecisionOutcome:
+        """Return the outcome for all images."""
+        steps = dict(others.steps)
+        if self.step:
+            steps[self.here] = self.step
+        problems = {**self.problems, **others.problems}
+        return replace(others, steps=steps, problems=problems, word=self.word)
 
 
-def _left_out(decided: Decided) -> str:
+def _left_out(decided: DecisionOutcome) -> str:
     if not decided.problems:
         return ""
     one, why = next(iter(decided.problems.items()))

@@ -12,7 +12,7 @@ from ...app.review.review_state import ReviewState
 from ...app.session import Session, Topic, outdated
 from ...base.errors import InputError
 from ...review.decisions import Status, Step
-from ...review.together import Decided, Verdict
+from ...review.together import DecisionOutcome, DecisionRequest
 from ..workers.notify import refuse
 from .review_keeper import ReviewKeeper
 
@@ -28,7 +28,7 @@ class Deciding(Topic, QObject):
     def __init__(self, session: Session, keeper: ReviewKeeper, parent: QObject) -> None:
         super().__init__(parent)
         self._session, self._keeper = session, keeper
-        self.waiting: Verdict | None = None  # for the review that is being opened
+        self.waiting: DecisionRequest | None = None  # for the review that is being opened
 
     def bind(self) -> None:
         """Answer other parts of the panel."""
@@ -44,9 +44,9 @@ class Deciding(Topic, QObject):
 
     def go_on(self) -> None:
         """Decide what waited for the review that is open now."""
-        verdict, self.waiting = self.waiting, None
-        if verdict is not None:
-            self._decide_together(verdict)
+        request, self.waiting = self.waiting, None
+        if request is not None:
+            self._decide_together(request)
 
     @property
     def _state(self) -> ReviewState | None:
@@ -105,27 +105,27 @@ class Deciding(Topic, QObject):
                 stay = not self._session.review.reviewing
                 self._decide(lambda: state.accept_rows(rows), rows, stay=stay)
 
-    def _decide_together(self, verdict: Verdict) -> None:
+    def _decide_together(self, request: DecisionRequest) -> None:
         """Decide about several regions of the results shown, once their review is open."""
         state = self._state
-        if "" not in verdict.regions:
+        if "" not in request.regions:
             return  # of other images
         if state is None:
             if self._keeper.target is None:
                 refuse("You can decide after the run.")
             else:
-                self.waiting = verdict
+                self.waiting = request
                 self._show_decisions()
             return
-        before, keys = state.review.decisions.last, set(verdict.regions[""])
+        before, keys = state.review.decisions.last, set(request.regions[""])
         changed = self._session.run.changed_regions
         rows = [row for row, key in enumerate(state.queue.keys) if key in keys]
         same = [row for row in rows if state.queue.keys[row] not in changed]
-        self._decide(lambda: state.decide(verdict, changed), same or rows, go=False)
+        self._decide(lambda: state.decide(request, changed), same or rows, go=False)
         if (step := state.review.decisions.last) is not before:
-            self._session.review.decided.emit(verdict, Decided(steps={"": step}), {})
+            self._session.review.decided.emit(request, DecisionOutcome(steps={"": step}), {})
 
-    def _take_back(self, decided: Decided) -> None:
+    def _take_back(self, decided: DecisionOutcome) -> None:
         """Take back what was decided about several regions at once."""
         state, step = self._state, decided.steps.get("", ())
         if state is not None and step:

@@ -32,7 +32,7 @@ from ...results.results import Results
 from ...results.spaces import check_alike
 from ...review.decisions import Decision
 from ...review.reporting import decision_columns
-from ...review.together import Decided, Outline
+from ...review.together import DecisionOutcome, Outline
 from ..layer_input.layer_facts import place_of_image
 from ..layer_input.pictures import copy_layer
 from ..session import RegionPlace, Session
@@ -155,7 +155,7 @@ class RegionTable:
             self.decide({int(self.here[row]): get(keys[row]) for row in rows})
         return review is not None and bool(rows)
 
-    def take(self, decided: Decided, files: Mapping[str, ImagePlace]) -> None:
+    def take(self, decided: DecisionOutcome, files: Mapping[str, ImagePlace]) -> None:
         """Note decisions about several images, of which ``files`` may have other names here."""
         states = {
             self.row_of(files.get(image) or self.file(image), one.region): one.after

@@ -18,7 +18,7 @@ from ...base.wording import counted, one_line
 from ...batch.decided import DecidedImages, Summary, keep_computed, summaries
 from ...batch.opened import OpenProject
 from ...batch.project_index import ProjectIndex
-from ...review.together import Decided
+from ...review.together import DecisionOutcome
 from ..requests.preparing import check_on_disk
 from ..work.driver import Job, check_stopped, show
 from ..work.model_store import ModelStore
@@ -186,7 +186,7 @@ def decide_work(
     steps: Callable[[OpenProject], Iterable[ImageStep]],
     total: int,
     library: Library | None,
-) -> Decided:
+) -> DecisionOutcome:
     """Decide about regions, image by image; Cancel keeps what was decided so far."""
     done: dict[str, Step] = {}
     problems: dict[str, str] = {}
@@ -203,8 +203,8 @@ def decide_work(
                 problems[name] = problem
             show(partial(Job, f"Image {number:,} of {total:,}: {name}", number / total))
     except Cancelled:
-        return Decided(steps=done, problems=problems, stopped=True)
-    return Decided(steps=done, problems=problems)
+        return DecisionOutcome(steps=done, problems=problems, stopped=True)
+    return DecisionOutcome(steps=done, problems=problems)
 
 
 def export_work(project: OpenProject, out: Path, formats: Sequence[str], **options: Any) -> str:

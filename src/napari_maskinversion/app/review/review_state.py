@@ -19,7 +19,7 @@ from ...results.results import Results
 from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
 from ...review.queue import Order, ReviewQueue
 from ...review.review import Review
-from ...review.together import Verdict
+from ...review.together import DecisionRequest
 from .suggestions import SHOWN, RowOverlay, Suggestions
 
 WORD_KEYS: Final = 9
@@ -337,12 +337,12 @@ class ReviewState:
     def _decide(self, decisions: Sequence[Decision]) -> Step:
         return self._do(lambda: self.review.decide(*decisions))
 
-    def decide(self, verdict: Verdict, changed: Collection[RegionKey] = ()) -> Step:
+    def decide(self, request: DecisionRequest, changed: Collection[RegionKey] = ()) -> Step:
         """Decide about several regions in one step, as the gallery does.
 
         Those that are not as they were seen, or have ``changed`` since, stay as before.
         """
-        best, seen, wanted = {}, verdict.seen.get("", {}), set(verdict.regions[""])
+        best, seen, wanted = {}, request.seen.get("", {}), set(request.regions[""])
         for key in wanted.intersection(self.queue.keys).difference(changed):
             row = self.queue.row(key)
             region = self.results.regions[row]
@@ -351,7 +351,7 @@ class ReviewState:
                 best[key] = next((one for one in self.top(row) if one.label == label), None)
         if not best:
             raise InputError("Its regions have changed since; choose 'This image', or Reload.")
-        decisions = verdict.decisions(best)
+        decisions = request.decisions(best)
         if not decisions:
             raise InputError("None of these regions has a suggestion; give them a word.")
         step = self._decide(decisions)

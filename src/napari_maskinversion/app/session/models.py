@@ -24,7 +24,7 @@ from ...language.labels.vocabulary import Vocabulary
 from ...library.library import Library
 from ...results.results import Results
 from ...results.settings import RunSettings
-from ...review.together import Decided, Verdict
+from ...review.together import DecisionOutcome, DecisionRequest
 from ..review.region_place import RegionPlace
 from ..review.review_state import ReviewState
 from ..review.review_target import ReviewTarget
@@ -247,10 +247,11 @@ class ReviewModel(Model):
 
     begin: ClassVar[Signal] = Signal()
     accept_word: ClassVar[Signal] = Signal(str, float)  # A word, and the least confidence
-    decide: ClassVar[Signal] = Signal(Verdict)  # By image, "" for the one shown
-    take_back: ClassVar[Signal] = Signal(Decided)
-    # The `Verdict` or `Decided` that was asked for, what came of it, and files by image
-    decided: ClassVar[Signal] = Signal(object, Decided, dict)
+    decide: ClassVar[Signal] = Signal(DecisionRequest)  # By image, "" for the one shown
+    take_back: ClassVar[Signal] = Signal(DecisionOutcome)
+    # What was asked for (a `DecisionRequest`, or the `DecisionOutcome` to take back), what came of
+    # it, and the places of its images by name
+    decided: ClassVar[Signal] = Signal(object, DecisionOutcome, dict)
     show_decisions: ClassVar[Signal] = (
         Signal()
     )  # Decisions about the results shown were made elsewhere
