@@ -206,7 +206,8 @@ class Store:
     def _check_format(self, database: sqlite3.Connection, version: int) -> None:
         """Refuse a library of a newer version, or one that was made before f4c61888."""
         name = f"The library {self.folder}"
-        columns = {row["name"] for row in database.execute("PRAGMA table_info(regions)")}
+        rows = self._when_free(database, "PRAGMA table_info(regions)")
+        columns = {row["name"] for row in rows}
         if not columns:
             raise sqlite3.DatabaseError("no such table: regions")
         try:
