@@ -90,7 +90,8 @@ def test_the_tests_import_what_they_declare():
     own |= {"benchmarks", "research"}
     always, extra = declared(PROJECT["dependencies"]), declared(EXTRAS["test"])
     assert used - own - always - UNNAMED.keys() <= extra
-    assert extra <= used | imported(ROOT / "src") | UNNAMED.keys() | RUN
+    tested = imported(ROOT / "src") | imported(ROOT / "benchmarks")
+    assert extra <= used | tested | UNNAMED.keys() | RUN
 
 
 @pytest.mark.full  # it says more of the machine

@@ -148,7 +148,7 @@ class SceneSource:
                 raise
             raise InputError(
                 "Rendering the emoji drawings needs resvg-py: "
-                'pip install "napari-maskinversion[bench]", or use --short.'
+                'pip install resvg-py, or use --short.'
             ) from None
         labels = np.array([self.subject.names.index(name.name) for name in drawn])
         return pyramid(sprites, levels=4), labels
