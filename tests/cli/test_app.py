@@ -95,9 +95,14 @@ def test_what_is_not_installed_says_where_it_is(tmp_path, module):
 
 
 def test_the_repository_has_the_commands_that_train_and_measure_the_bundled_model():
+    of_repository = []
     for to, names in OF_THE_REPOSITORY.values():
         listed = typer.main.get_command(to).commands
         assert not any(listed[name].hidden for name in names)
+        of_repository += names
+    assert sorted(of_repository) == [
+        *("alpha", "captions", "rebuild-demo", "rebuild-demo-captions", "scenes", "steps", "tune")
+    ]
 
 
 def test_figures_of_a_command_that_is_not_installed_are_refused_by_name(refused, monkeypatch):
