@@ -19,7 +19,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from napari_maskinversion.base import hashing, locks, progress
+from napari_maskinversion.base import locks, progress, reading
 from napari_maskinversion.base.errors import Cancelled, InUseError
 from napari_maskinversion.base.locks import Lock, hold, hold_alone
 from napari_maskinversion.base.progress import WAITING, Tick, listening, wait
@@ -74,7 +74,7 @@ class Clock:
 def clock(monkeypatch):
     """The clock of everything that waits, and of everything that reads in pieces."""
     clock = Clock()
-    for module in (progress, hashing, locks, store):
+    for module in (progress, reading, locks, store):
         monkeypatch.setattr(module, "monotonic", clock.monotonic)
     monkeypatch.setattr(progress, "sleep", clock.sleep)
     return clock
@@ -91,14 +91,14 @@ def slow_disk(clock, monkeypatch):
         def hexdigest(self):
             return "0" * 64
 
-    monkeypatch.setattr(hashing, "sha256", SlowHash)
+    monkeypatch.setattr(reading, "sha256", SlowHash)
     return clock
 
 
 def large_file(path, pieces=100):
     """Make a file of so many pieces; it takes no room on the disk."""
     with path.open("wb") as file:
-        file.truncate(pieces * hashing.PIECE)
+        file.truncate(pieces * reading.PIECE)
     return path
 
 
@@ -177,8 +177,8 @@ def test_hashing_tells_how_far_it_is_and_of_small_files_nothing(slow_disk, tmp_p
 
 def test_a_file_hashed_in_pieces_has_the_usual_hash(tmp_path):
     file = tmp_path / "file"
-    file.write_bytes(bytes(range(256)) * (hashing.PIECE // 100))
-    assert hashing.sha256_of(file) == hashlib.sha256(file.read_bytes()).hexdigest()
+    file.write_bytes(bytes(range(256)) * (reading.PIECE // 100))
+    assert reading.sha256_of(file) == hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def large_images(project):
     """A project whose images are files of 100 MB: zeros follow what readers read."""
     for file in (project / "images").iterdir():
         with file.open("r+b") as opened:
-            opened.truncate(100 * hashing.PIECE)
+            opened.truncate(100 * reading.PIECE)
     return OpenProject.read(project).with_results(project / "out")
 
 

@@ -15,7 +15,7 @@ from napari_maskinversion.app.project.opening import count_regions, is_computed,
 from napari_maskinversion.app.project.project_disk import Edits, ProjectDisk, defaults
 from napari_maskinversion.app.work.driver import Job
 from napari_maskinversion.app.work.model_store import ModelStore
-from napari_maskinversion.base import hashing, progress
+from napari_maskinversion.base import progress, reading
 from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch import image_run
@@ -98,9 +98,9 @@ def test_cancel_is_heard_while_files_are_compared_with_those_that_were_computed(
     for image in (folder / "images").iterdir():
         os.utime(image, (1e9, 1e9))
     compared = []
-    digest = hashing.sha256
-    monkeypatch.setattr(hashing, "sha256", lambda: compared.append(1) or digest())
-    monkeypatch.setattr(hashing, "INTERVAL", -1.0)
+    digest = reading.sha256
+    monkeypatch.setattr(reading, "sha256", lambda: compared.append(1) or digest())
+    monkeypatch.setattr(reading, "INTERVAL", -1.0)
     outcome, told = suggest(OpenProject.read(folder), lambda value: True)
     assert outcome is None
     assert told == [Job("Looking for images to compute ...")]
