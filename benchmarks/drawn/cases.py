@@ -147,8 +147,7 @@ class SceneSource:
             if error.name != "resvg_py":
                 raise
             raise InputError(
-                "Rendering the emoji drawings needs resvg-py: "
-                'pip install resvg-py, or use --short.'
+                "Rendering the emoji drawings needs resvg-py: pip install resvg-py, or use --short."
             ) from None
         labels = np.array([self.subject.names.index(name.name) for name in drawn])
         return pyramid(sprites, levels=4), labels
