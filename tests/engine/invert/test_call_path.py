@@ -46,4 +46,5 @@ def test_an_inversion_of_ten_steps_makes_few_calls(calls):
     # The library of the processor decides how a product is called.
     ours = sum(calls.values()) - calls["engine/compute/matmul.py"] - calls[""]
     assert ours <= 870
-    assert sum(calls.values()) <= 3_272  # with torch; half of those of the first edition
+    # With torch, half of those of the first edition: 3,272 on an Intel with AMX, 3,496 on an AMD.
+    assert sum(calls.values()) <= 3_600

@@ -42,8 +42,9 @@ def test_every_mask_is_inverted_on_its_own_image(images, settings):
         inverter = MaskInverter(demo_model())
         inverter.set_image(image)
         alone = inverter.invert(chosen, config)
-        np.testing.assert_allclose(result.embeddings, alone.embeddings, atol=1e-5)
-        np.testing.assert_allclose(result.losses, alone.losses, atol=1e-5)
+        # Products of several images round otherwise, and four steps enlarge that: 1.4e-5 on an AMD.
+        np.testing.assert_allclose(result.embeddings, alone.embeddings, atol=1e-4)
+        np.testing.assert_allclose(result.losses, alone.losses, atol=1e-4)
         scale = alone.grid_maps.max()
         np.testing.assert_allclose(result.grid_maps, alone.grid_maps, atol=1e-4 * scale)
         np.testing.assert_allclose(result.mask_ious, alone.mask_ious, atol=0.01)
