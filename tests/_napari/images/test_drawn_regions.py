@@ -306,7 +306,7 @@ def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided
     assert again.session.run.region_count == 4
     qtbot.waitUntil(lambda: len(again.session.run.changed_regions) == 1)
     qtbot.waitUntil(lambda: again.session.review.decided_count == 1)
-    assert again.foot.button.text() == "Job 1 region"
+    assert again.foot.button.text() == "Update 1 region"
     assert again.images.part.model.summary(FIRST).decided == 1
 
 

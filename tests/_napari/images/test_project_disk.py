@@ -111,9 +111,9 @@ def test_what_waits_for_the_library_when_it_is_stopped_is_named(project, monkeyp
     def waits(*_):
         raise Cancelled("Stopped.")
 
-    monkeypatch.setattr(images_work, "add_to_library", waits)
+    monkeypatch.setattr(images_work, "keep_computed", waits)
     ended, _ = suggest(OpenProject.read(project))
-    assert (ended.done, ended.stopped) == (1, True)
+    assert (ended.computed, ended.stopped) == (1, True)
     assert "cell-1.png was left out: it was computed, but not added to the library" in ended.text
 
 

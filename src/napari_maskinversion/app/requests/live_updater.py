@@ -48,7 +48,7 @@ class LiveUpdater:
         self._settings = ()
 
     def update(self, request: Request) -> LiveAnswer:
-        """Job the results, in a worker."""
+        """Update the results, in a worker."""
         model = self._store.load(request.settings.model, request.settings.device)
         from ...pipeline.live import LiveRun
 

@@ -3,7 +3,7 @@
 A task is a function. What its work tells (`base.progress`) is shown, and stops it where it has to
 stop; it may also `show`
 
-- a text, an `Job` or any other value, which is always shown;
+- a text, a `Job` or any other value, which is always shown;
 - a function without arguments that returns one. It is called, and its value shown, at most ten
   times a second: for steps that follow one another quickly.
 """
