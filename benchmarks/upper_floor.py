@@ -155,8 +155,6 @@ def decide_right_words(project: Any, name: str, number: int) -> None:
         word = made_project.word_of(number, region)
         regions = {name: [RegionKey(region)]}
         request = DecisionRequest(regions=regions, status="accepted", label=word)
-            regions={name: [RegionKey(region)]}, status="accepted", label=word
-        )
         for _, _, problem in decide_steps(project, request):
             assert not problem, problem
 

@@ -193,7 +193,8 @@ def test_a_row_of_another_plane_turns_to_it(opened, run_to_end, messages):
     for row, z in ((1, 3), (0, 1)):
         widget.results.table.selectRow(row)
         assert viewer.dims.point[0] == 5 * z
-        first = (30 / 4 - 1) / 2, (40 / 5 - 1) / 2
+        height, width = heat.data.shape[1:]
+        first = (30 / height - 1) / 2, (40 / width - 1) / 2  # the centre of its first pixel
         np.testing.assert_allclose(
             heat.data_to_world((0, 0, 0)), image.data_to_world((z, *first)), rtol=0, atol=1e-9
         )

@@ -55,9 +55,11 @@ def test_a_new_user_runs_the_sample_scene(qtbot, make_napari_viewer, messages, n
     qtbot.keyClick(widget.results.table, Qt.Key.Key_Down)
     heat = viewer.layers[f"heatmap: {image_options['name']}"]
     # It covers the image, and what it shows is the selected region's map.
-    grid = widget.results.results.regions[1].grid_map
-    assert heat.data.shape == grid.shape
-    corner = np.array(grid.shape) - 0.5
+    region = widget.results.results.regions[1]
+    assert heat.data.shape == region.window.input_size
+    exported = widget.results.results.window_heatmap(1).values
+    np.testing.assert_array_equal(heat.data, exported)
+    corner = np.array(heat.data.shape) - 0.5
     np.testing.assert_allclose(
         heat.data_to_world(corner),
         viewer.layers[0].data_to_world(np.array(labels.shape) - 0.5),
