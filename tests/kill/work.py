@@ -73,7 +73,7 @@ def library(folder, told, *steps):
 
 def project_index(folder):
     """Decide about images of a project, and refresh its index, without end."""
-    project = OpenProject.read(folder)
+    project = OpenProject.read(Path(folder))
     for number in itertools.count():
         decide(project, number % COUNT, number % 5 + 1, label=f"word {number}")
         if number % 3 == 2:

@@ -9,6 +9,7 @@ from typing import Final
 
 from ..base.errors import InputError, MaskInversionError
 from ..base.identity import RegionKey
+from ..base.progress import listening
 from ..base.wording import one_line
 from ..language.labels.vocabulary import NONE_OF_THESE
 from ..library.library import Library
@@ -54,12 +55,16 @@ def keep_computed(
     Returns how many regions the library, or that of the project, took, and why it could not. What
     the index could not take, its next refresh reads.
     """
-    with suppress(MaskInversionError, OSError):
+    with suppress(MaskInversionError, OSError), listening(_ignore):
         ProjectIndex.open(project).refresh([name])
     try:
         return add_to_library(project, name, library), ""
     except MaskInversionError as error:
         return 0, f"not added to the library: {one_line(error)}"
+
+
+def _ignore(_: object) -> None:
+    """Tell nobody of an image that is read in a moment."""
 
 
 def add_to_library(project: OpenProject, name: str, library: Library | None = None) -> int:

@@ -71,10 +71,6 @@ _COUNTS_DIFFER: Final = (
     f"SELECT count(*) FROM {_TABLE} WHERE regions <>"
     f" (SELECT count(*) FROM regions WHERE regions.image = {_TABLE}.image)"
 )
-_DECIDE: Final = (
-    "UPDATE regions SET (decision, label, date) = (:decision, :label, :date)"
-    " WHERE (image, plane, region) = (:image, :plane, :region)"
-)
 _ORIGIN: Final = ("software", "model", "config", "vocabulary", "window")  # see `Review.set_info`
 
 
@@ -491,7 +487,7 @@ class ProjectIndex:
                 )
                 if not cursor.rowcount:  # somebody has read the image again
                     continue
-                database.executemany(_DECIDE, ({**row, "image": image.number} for row in rows))
+                self.library.store.decide(database, [image.number], rows)
 
 
 def decided_row(region: RegionRow, decision: Decision | None) -> RegionRow:

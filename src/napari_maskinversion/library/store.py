@@ -9,6 +9,7 @@ also works on network drives, and syncs everything at each commit (``synchronous
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import warnings
@@ -93,7 +94,7 @@ _WORD: Final = "CASE WHEN :decision IN ('undecided', 'skipped') THEN suggestion 
 _DECIDE: Final = (
     f"UPDATE regions SET label = {_WORD}, decision = :decision, date = :date WHERE plane = :plane"
     " AND region = :region AND (y0, x0, y1, x1) = (:y0, :x0, :y1, :x1)"
-    " AND image IN (SELECT id FROM images WHERE content = :content)"
+    " AND image IN (SELECT value FROM json_each(:images))"
     " AND NOT (decision = 'undecided' AND :decision = 'undecided')"
     f" AND (label, decision, date) <> ({_WORD}, :decision, :date)"
 )
@@ -483,14 +484,24 @@ class Store:
 
     def update(self, content: str, rows: Sequence[Mapping[str, Any]]) -> int:
         """Set what was decided about regions of an image; return how many changed."""
+        query = "SELECT id FROM images WHERE content = ? AND content <> ''"
         with self.reading() as database:
-            query = "SELECT count(*) FROM images WHERE content = ? AND content <> ''"
-            (there,) = database.execute(query, (content,)).fetchone()
-        if not there:
-            return 0
+            if database.execute(query, (content,)).fetchone() is None:
+                return 0
         with self.writing() as database:
-            changed = database.executemany(_DECIDE, ({**row, "content": content} for row in rows))
-            return int(changed.rowcount)
+            images = [row["id"] for row in database.execute(query, (content,))]
+            return self.decide(database, images, rows)
+
+    def decide(
+        self,
+        database: sqlite3.Connection,
+        images: Sequence[int],
+        rows: Sequence[Mapping[str, Any]],
+    ) -> int:
+        """Set what was decided about regions of images while `writing`; return how many changed."""
+        named = {"images": json.dumps(list(images))}
+        changed = database.executemany(_DECIDE, ({**row, **named} for row in rows))
+        return int(changed.rowcount)
 
     def remove(self, condition: str, values: Mapping[str, Any]) -> int:
         """Remove regions by a condition about regions and images; return how many."""

@@ -21,7 +21,6 @@ from qtpy.QtWidgets import (
 )
 
 from ...app.project.images_work import SIDE, About, list_work
-from ...app.work.driver import Job
 from ...batch.opened import OpenProject
 from ...batch.project import FILE as PROJECT_FILE
 from ...results.export.catalogue import JOINED, MANY
@@ -297,9 +296,7 @@ class ImagesWidget(QWidget):
         if names:
             self.lister.start(partial(list_work, project, names))
 
-    def _list(self, about: About | Job) -> None:
-        if isinstance(about, Job):  # how far the index of the project is read
-            return
+    def _list(self, about: About) -> None:
         self.model.set_picture(about.name, about.picture)
         if about.summary is not None and about.name != self.model.current:
             self.model.set_summary(about.name, about.summary)

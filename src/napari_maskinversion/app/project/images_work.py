@@ -112,7 +112,9 @@ def list_work(project: OpenProject, names: Sequence[str]) -> None:
     """Read what the list shows of images; a broken one is shown as such."""
     from .opening import count_regions, thumbnail
 
-    known = summaries(ProjectIndex.fresh(project, names), names)
+    with listening(lambda _: check_stopped()):  # the list shows images, no steps
+        index = ProjectIndex.fresh(project, names)
+    known = summaries(index, names)
     for name in names:
         picture, summary = None, known[name]
         try:
