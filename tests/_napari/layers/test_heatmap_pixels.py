@@ -57,11 +57,11 @@ def results(request):
     """A region whose map has a sharp peak, a second one, and slopes."""
     grid_map = np.random.default_rng(3).random(TOKENS, np.float32)
     grid_map[1, 3], grid_map[3, 0] = 4, 2.5
-    found = made_region(1, shape=PLANE, bbox=REGION, grid_map=grid_map)
+    region = made_region(1, shape=PLANE, bbox=REGION, grid_map=grid_map)
     whole = request.param != "a window"
-    seen = replace(found.window, box=BOXES[request.param], whole=whole)
+    seen = replace(region.window, box=BOXES[request.param], whole=whole)
     info = made_info(shape=PLANE, input_size=INPUT, grid=TOKENS)
-    return Results(info, (replace(found, window=seen),))
+    return Results(info, (replace(region, window=seen),))
 
 
 @pytest.fixture(scope="module")

@@ -55,8 +55,8 @@ def test_a_heatmap_is_normalised_at_the_inputs_pixels_as_published(height, width
 def test_places_beyond_the_outermost_samples_have_their_values():
     values = np.array([[1.0, 3.0, 7.0]])
     columns = weights_at([-5, -0.2, 0, 0.5, 1.75, 2, 9], 3)
-    found = interpolated(values, weights_at([0], 1), columns)
-    np.testing.assert_allclose(found, [[1, 1, 1, 2, 6, 7, 7]], atol=1e-6)
+    along = interpolated(values, weights_at([0], 1), columns)
+    np.testing.assert_allclose(along, [[1, 1, 1, 2, 6, 7, 7]], atol=1e-6)
 
 
 @given(SIDES, SIDES)

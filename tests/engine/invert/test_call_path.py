@@ -39,11 +39,11 @@ def calls():
 
 def test_an_inversion_goes_through_few_files(calls):
     assert {"engine/invert/inverter.py", "engine/explain/legrad.py"} <= set(calls)
-    assert len(calls.keys() - {""}) <= 15, sorted(calls)
+    assert len(calls.keys() - {""}) <= 17, sorted(calls)
 
 
 def test_an_inversion_of_ten_steps_makes_few_calls(calls):
     # The library of the processor decides how a product is called.
     ours = sum(calls.values()) - calls["engine/compute/matmul.py"] - calls[""]
-    assert ours <= 860
-    assert sum(calls.values()) <= 3_272  # with torch; half of those of the first edition
+    assert ours <= 870
+    assert sum(calls.values()) <= 3_290  # with torch; half of those of the first edition

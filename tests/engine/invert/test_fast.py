@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.engine.encode.token_grid import TokenGrid
 from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.engine.explain.routes import DirectRoute
 from napari_maskinversion.engine.invert import fast, map_builder
@@ -206,13 +207,18 @@ def test_an_estimate_is_exact_where_masks_start():
 
 
 @pytest.mark.parametrize(
-    ("grid", "strides"), [((9, 20), [1]), ((10, 20), [2, 1]), ((24, 30), [3, 2, 1])]
+    ("grid", "strides"),
+    [
+        (TokenGrid(9, 20), [1]),
+        (TokenGrid(10, 20), [2, 1]),
+        (TokenGrid(24, 30), [3, 2, 1]),
+    ],
 )
 def test_fewer_queries_are_tried_first(grid, strides):
     made = inverter(smooth_tower(), "cpu")
     made.set_image_tensor(
         torch.nn.functional.interpolate(
-            image(7, 7, seed=5), size=(16 * grid[0], 16 * grid[1]), mode="bicubic"
+            image(7, 7, seed=5), size=grid.input_size(16), mode="bicubic"
         )
     )
     _, maps = maps_of(made)
@@ -235,7 +241,7 @@ def test_the_reference_is_the_exact_map_with_a_cheap_backward_pass():
 
 
 def test_the_subgrid_is_central_and_keeps_the_class_token():
-    rows, weight = fast.sample_queries((5, 8), 3, torch.device("cpu"))
+    rows, weight = fast.sample_queries(TokenGrid(5, 8), 3, torch.device("cpu"))
     assert rows.tolist() == [0, *(1 + 8 * y + x for y in (0, 3) for x in (0, 3, 6))]
     assert weight == pytest.approx(40 / 41 / 6)
 
@@ -245,7 +251,7 @@ def test_a_sampled_map_is_the_weighted_average_over_the_kept_queries():
 
     made = engine()
     layer = made._current().maps.encoding.layers[0]
-    rows, weight = fast.sample_queries((14, 14), 3, torch.device("cpu"))
+    rows, weight = fast.sample_queries(TokenGrid(14, 14), 3, torch.device("cpu"))
     kept = replace(layer, slope=layer.slope[rows], bend=layer.bend[rows], offset=layer.offset[rows])
     embedding = torch.tensor(made.image_embedding)[None]
     p = torch.empty(1, 197, 32)

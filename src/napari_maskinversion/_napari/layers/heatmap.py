@@ -87,13 +87,13 @@ def shown_size(input_size: tuple[int, int]) -> tuple[int, int]:
 
 
 def as_layer_data(values: FloatArray, plane: Plane, ndim: int) -> FloatArray:
-    """Return a copy of a heatmap with the image's number of dimensions."""
+    """Return a heatmap with the image's number of dimensions."""
     rows, columns = plane.cut.axes
     if rows > columns:  # the viewer shows the axes in reverse order
         values = values.T
     shape = [1] * ndim
     shape[min(rows, columns)], shape[max(rows, columns)] = values.shape
-    return np.array(values).reshape(shape)  # a copy: the layer writes the next heatmap into it
+    return values.reshape(shape)
 
 
 class HeatmapLayer(LayerHolder[Image]):
@@ -156,7 +156,7 @@ class HeatmapLayer(LayerHolder[Image]):
             if layer.data.shape == data.shape:
                 self._fill(layer, data)
             else:
-                layer.data = data
+                layer.data = np.array(data)  # `_fill` writes the next heatmap into it
         self._color(layer, signed)
         self._place = place
 
@@ -196,7 +196,7 @@ class HeatmapLayer(LayerHolder[Image]):
 
     def _make(self, data: npt.NDArray[np.float32], image: Any, placed: dict[str, Any]) -> Image:
         return Image(
-            data,
+            np.array(data),  # `_fill` writes the next heatmap into it
             name=f"heatmap: {image.name}",
             rgb=False,
             contrast_limits=(0, 1),

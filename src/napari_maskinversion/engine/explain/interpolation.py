@@ -104,14 +104,16 @@ def interpolated(
     return out
 
 
-def normalised(maps: npt.NDArray[Any]) -> FloatArray:
-    """Stretch each map (..., h, w) to 0..1, float32; a constant map becomes 0."""
+def normalised(maps: npt.NDArray[Any], out: FloatArray | None = None) -> FloatArray:
+    """Stretch each map (..., h, w) to 0..1, into ``out`` if given; a constant map becomes 0."""
     maps = np.asarray(maps, dtype=np.float32)
     lowest, highest = maps.min((-2, -1), keepdims=True), maps.max((-2, -1), keepdims=True)
     spread = highest - lowest
-    smallest = np.finfo(np.float32).tiny
-    flat = spread <= FLAT * np.maximum(np.abs(highest), smallest)
-    return np.where(flat, np.float32(0), (maps - lowest) / np.where(flat, np.float32(1), spread))
+    flat = spread <= FLAT * np.maximum(np.abs(highest), np.finfo(np.float32).tiny)
+    spread[flat] = np.inf  # which makes 0 of all
+    heat: FloatArray = np.subtract(maps, lowest, out=out)
+    heat /= spread
+    return heat
 
 
 def heatmap(
@@ -129,9 +131,9 @@ def heatmap(
     to_out = weights_of_pixels(height, input_size[0]), weights_of_pixels(width, input_size[1])
     heat = np.empty((math.prod(leading), height, width), np.float32)
     for token_map, pixels in zip(maps.reshape(-1, rows, columns), heat, strict=True):
-        seen = normalised(interpolated(token_map, *to_input))
-        if seen.shape == pixels.shape:
-            pixels[...] = seen
+        if (height, width) == tuple(input_size):
+            normalised(interpolated(token_map, *to_input, out=pixels), out=pixels)
         else:
-            interpolated(seen, *to_out, out=pixels)
+            seen = interpolated(token_map, *to_input)
+            interpolated(normalised(seen, out=seen), *to_out, out=pixels)
     return heat.reshape(*leading, height, width)
