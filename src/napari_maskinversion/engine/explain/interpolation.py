@@ -111,9 +111,9 @@ def normalised(maps: npt.NDArray[Any], out: FloatArray | None = None) -> FloatAr
     spread = highest - lowest
     flat = spread <= FLAT * np.maximum(np.abs(highest), np.finfo(np.float32).tiny)
     spread[flat] = np.inf  # which makes 0 of all
-    stretched: FloatArray = np.subtract(maps, lowest, out=out)
-    stretched /= spread
-    return stretched
+    heat: FloatArray = np.subtract(maps, lowest, out=out)
+    heat /= spread
+    return heat
 
 
 def heatmap(

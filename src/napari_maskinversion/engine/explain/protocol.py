@@ -35,7 +35,7 @@ class WithoutEmpty:
 
     Towers that pool by attention (SigLIP) attend to a few tokens for any prompt. These are removed,
     as the authors of LeGrad do: where the map of the prompt's embedding ``empty`` (e,) is above
-    0.8, stretched to 0..1.
+    0.8, normalised to 0..1.
     """
 
     def __init__(self, explained: ExplainabilityMap, empty: Tensor) -> None:

@@ -82,7 +82,7 @@ class MaskTargets:
         """Compute the soft Dice loss (M,) of token maps (M, tokens) and its gradient.
 
         The loss is ``1 - (2 sum(E m) + 1) / (sum(E) + sum(m) + 1)``. E is the map, upsampled
-        bilinearly to the input's pixels and stretched to 0..1; a constant map becomes 0.
+        bilinearly to the input's pixels and normalised to 0..1; a constant map becomes 0.
         ``masks`` selects the masks that the maps belong to.
         """
         weights, areas = self.weights[masks], self.areas[masks]

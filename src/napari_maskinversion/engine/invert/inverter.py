@@ -360,7 +360,7 @@ class MaskInverter(RegionEmbedder):
         Returns
         -------
         ndarray, shape (N, grid_h, grid_w), float32
-            Maps of the unit embeddings at token resolution, not stretched. Embeddings of `invert`
+            Maps of the unit embeddings at token resolution, not normalised. Embeddings of `invert`
             get the maps of its result.
 
         Raises

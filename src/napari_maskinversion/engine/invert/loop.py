@@ -52,7 +52,7 @@ class InversionResult:
     raw_embeddings : ndarray, shape (N, e), float32
         As optimised, not normalised. `embeddings` has them at L2 norm 1.
     grid_maps : ndarray, shape (N, grid_h, grid_w), float32
-        Maps of these embeddings at token resolution, not stretched; >= 0 except for GradCAM
+        Maps of these embeddings at token resolution, not normalised; >= 0 except for GradCAM
         without its ReLU.
     losses : ndarray, shape (N, steps + 1), float32
         Column k is the loss before update k; the last column is the loss of these embeddings.
