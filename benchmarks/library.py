@@ -89,34 +89,43 @@ def enlarged(real: NDArray[np.float32], count: int, width: int) -> NDArray[np.fl
     return rows
 
 
+def add(store: Any, vectors: NDArray[np.float32], first: int, number: int) -> None:
+    """Add rows of vectors to a library, as the regions of one image."""
+    from napari_maskinversion.library.store import ImageRecord
+    from napari_maskinversion.results.spaces import Space
+
+    about = '{"architecture": null, "model": "demo", "space": "x"}'
+    space = Space(about=about, width=vectors.shape[1])
+    box = {"y0": 0, "x0": 0, "y1": 9, "x1": 9, "area": 81.0, "confidence": 0.5}
+    texts = {"plane": "", "decision": "undecided", "date": "2026-11-27", "measures": ""}
+    rows = [
+        {"region": n, "label": f"w{n % 50}", "suggestion": f"w{n % 50}", **box, **texts}
+        for n in range(first, first + number)
+    ]
+    image = ImageRecord(path=f"/images/{first}.png", name=f"{first}.png", content=str(first))
+    store.write(space, image, rows, vectors[first : first + number])
+
+
+def queries_of(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return unit vectors to look for, each near one of the library's."""
+    queries = vectors[:: max(1, len(vectors) // QUERIES)][:QUERIES] + 0.02
+    unit: NDArray[np.float32] = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    return unit
+
+
 def measure(vectors: NDArray[np.float32], folder: Path) -> dict[str, Any]:
     import torch
 
     from napari_maskinversion import Library
-    from napari_maskinversion.base.identity import ImageIdentity, ImagePlace
     from napari_maskinversion.library.store import Store
-    from napari_maskinversion.results.spaces import Space
 
     count, width = vectors.shape
     library, store = Library.new(folder), Store(folder)
-    space = Space(about='{"architecture": null, "model": "demo", "space": "x"}', width=width)
-
-    def add(first: int, number: int) -> None:
-        box = {"y0": 0, "x0": 0, "y1": 9, "x1": 9, "area": 81.0, "confidence": 0.5}
-        texts = {"plane": "", "decision": "undecided", "date": "2026-11-27", "measures": ""}
-        rows = [
-            {"region": n, "label": f"w{n % 50}", "suggestion": f"w{n % 50}", **box, **texts}
-            for n in range(first, first + number)
-        ]
-        place = ImagePlace(f"/images/{first}.png")
-        image = ImageIdentity(f"{first}.png", content=str(first))
-        store.write(space, place, image, rows, vectors[first : first + number])
-
-    seconds = measuring.timed(lambda: [add(n, 1000) for n in range(0, count - 1000, 1000)])
-    one_image = measuring.timed(lambda: add(count - 1000, 50))
-    add(count - 950, 950)
-    queries = vectors[:: max(1, count // QUERIES)][:QUERIES] + 0.02
-    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    firsts = range(0, count - 1000, 1000)
+    seconds = measuring.timed(lambda: [add(store, vectors, n, 1000) for n in firsts])
+    one_image = measuring.timed(lambda: add(store, vectors, count - 1000, 50))
+    add(store, vectors, count - 950, 950)
+    queries = queries_of(vectors)
     library.search(like=[queries[0]])
     times = [measuring.timed(lambda q=q: library.search(like=[q])) for q in queries]
     filtered = [measuring.timed(lambda q=q: library.search(like=[q], label="w7")) for q in queries]
