@@ -92,8 +92,6 @@ def rebuild_command(
         raise ConfigError(f"--objects must be 2 to {len(DRAWN)}; got {objects}.")
     if not 0 < learning_rate < 1:
         raise ConfigError(f"--learning-rate must be between 0 and 1; got {learning_rate}.")
-    if scenes < 1:
-        raise ConfigError(f"--scenes must be at least 1; got {scenes}.")
     named = {"--warm": warm, "--photographs": photographs, "--sprites": sprites, "--data": data}
     for option, folder in named.items():
         if folder is not None and not folder.is_dir():

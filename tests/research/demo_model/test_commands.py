@@ -66,7 +66,7 @@ def test_one_command_leaves_a_model_its_scores_and_its_card(
     [
         (("--budget", 0), "--budget must be more than 0 minutes; got 0"),
         (("--objects", 100_000), "got 100000"),
-        (("--scenes", 0), "--scenes must be at least 1; got 0"),
+        (("--scenes", 0), "Invalid value for '--scenes'"),
         (("--warm", "no/such/model"), "There is no folder no/such/model"),
         (("--photographs", "no/such/folder"), "There is no folder no/such/folder"),
     ],
