@@ -97,7 +97,7 @@ def test_a_second_call_keeps_what_is_done_and_says_what_is_stale(project, call, 
     changed = {
         file.parent.name for file, at in times(project / "out").items() if at != before[file]
     }
-    assert changed == {"cell-2.png", "regions.parquet", "index"}
+    assert changed == {"cell-2.png", "regions.parquet"}
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_more_formats_are_written_from_the_archives(finished, fine, monkeypatch)
         err = fine("batch", ".", "--out", "out", "--format", "csv,coco")
         after = times(finished / "out")
         assert {file.name for file in after if after[file] != before.get(file)} == {
-            *("batch.json", "regions.csv", "coco.json", "rows.db")
+            *("batch.json", "regions.csv", "coco.json")
         }
     assert "2 images of out are kept." in err
     ours, whole = (finished / one / "archives" / "cell-2.png" for one in ("out", "whole"))
