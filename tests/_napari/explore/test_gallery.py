@@ -14,6 +14,7 @@ from napari_maskinversion.app.explore.region_sources import IMAGE, LIBRARY, PROJ
 from napari_maskinversion.app.session import ProjectState, RegionPlace, outdated
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
+from napari_maskinversion.base.progress import tick
 from napari_maskinversion.batch.decided import decide_steps
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project_index import archive_file, place_in
@@ -397,6 +398,7 @@ def made_table(count, read):
 
     def cut(rows):
         for row in rows:
+            tick("Files", row, 0)  # as reading a store of many files does
             read.append(row)
             yield row, np.full((96, 96, 4), row % 255, np.uint8)
 

@@ -6,6 +6,7 @@ import numpy as np
 from qtpy.QtCore import Qt
 
 from napari_maskinversion.app.session import Action
+from napari_maskinversion.base import progress
 from napari_maskinversion.batch.decided import summarize
 from napari_maskinversion.batch.opened import OpenProject, is_drawn, read_place
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
@@ -258,6 +259,17 @@ def test_a_thousand_images_are_read_where_they_are_in_view_only(qtbot, window, p
     assert len(known.unknown(0, 999)) > 900
     part.list.scrollToBottom()
     qtbot.waitUntil(lambda: not known.unknown(995, 999))
+
+
+def test_the_list_is_filled_while_reading_tells_how_far_it_is(
+    qtbot, window, panel, project, monkeypatch
+):
+    monkeypatch.setattr(progress, "INTERVAL", -1.0)  # a slow disk
+    bring(qtbot, panel)
+    open_project(qtbot, panel, project)
+    known = panel.images.part.model
+    qtbot.waitUntil(lambda: not known.unknown(0, 2))
+    assert [known.summary(name).regions for name in (FIRST, SECOND, THIRD)] == [1, 2, 0]
 
 
 def test_the_keys_of_previous_and_next_work_from_the_canvas(qtbot, window, panel, project):

@@ -124,7 +124,7 @@ class Gallery(Topic, QWidget):
         self.wall.selectionModel().selectionChanged.connect(self._marked)
         for worker in (self.loader, self.decider):
             worker.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
-        self.pictures.progressed.connect(self.model.take_pictures)
+        self.pictures.progressed.connect(self._take_pictures)
         self._show(no_regions())
 
     # -- for the panel ------------------------------------------------------------------------
@@ -262,6 +262,10 @@ class Gallery(Topic, QWidget):
         rows = self.model.without_picture(first, 2 * last - first)
         if rows:
             self.pictures.start(partial(read_pictures, self._table, rows))
+
+    def _take_pictures(self, news: Any) -> None:
+        if not isinstance(news, Job):  # reading a file tells how far it is
+            self.model.take_pictures(news)
 
     def _say_count(self) -> None:
         frame = self._table.frame

@@ -21,6 +21,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...app.project.images_work import SIDE, About, list_work
+from ...app.work.driver import Job
 from ...batch.opened import OpenProject
 from ...batch.project import FILE as PROJECT_FILE
 from ...results.export.catalogue import JOINED, MANY
@@ -296,7 +297,9 @@ class ImagesWidget(QWidget):
         if names:
             self.lister.start(partial(list_work, project, names))
 
-    def _list(self, about: About) -> None:
+    def _list(self, about: About | Job) -> None:
+        if isinstance(about, Job):  # reading a file tells how far it is
+            return
         self.model.set_picture(about.name, about.picture)
         if about.summary is not None and about.name != self.model.current:
             self.model.set_summary(about.name, about.summary)
