@@ -28,6 +28,7 @@ from ...base.errors import InputError
 from ...base.identity import ImagePlace, RegionKey
 from ...base.wording import counted
 from ...library.library import Library
+from ...library.thumbnails import Pixels
 from ...review.decisions import Status, Step
 from ...review.together import DecisionOutcome, DecisionRequest, ImageStep, Outline
 from ..widgets.keys import REVIEW, named
@@ -263,7 +264,7 @@ class Gallery(Topic, QWidget):
         if rows:
             self.pictures.start(partial(read_pictures, self._table, rows))
 
-    def _take_pictures(self, news: Any) -> None:
+    def _take_pictures(self, news: Job | Sequence[tuple[int, Pixels | None]]) -> None:
         if not isinstance(news, Job):  # reading a file tells how far it is
             self.model.take_pictures(news)
 
