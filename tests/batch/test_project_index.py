@@ -236,6 +236,20 @@ def test_files_of_others_in_its_folder_stay_and_the_project_works(project):
     assert index.notes[0].startswith("The index of project is not kept: ")
 
 
+def test_a_link_in_its_place_goes_and_the_file_that_it_leads_to_stays(project, tmp_path):
+    diary = tmp_path / "diary.txt"
+    diary.write_text("mine")
+    folder = project.out / FOLDER
+    folder.mkdir()
+    (folder / "rows.db").symlink_to(diary)
+    (folder / "vectors-1-1.f16").symlink_to(diary)
+    index = ProjectIndex.fresh(project)
+    assert index.notes[0] == "The index of project was damaged and is built again."
+    assert len(index.images()) == COUNT
+    assert diary.read_text() == "mine"
+    assert not (folder / "rows.db").is_symlink()
+
+
 def test_a_folder_that_cannot_be_written_to_has_its_index_in_memory(project, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")

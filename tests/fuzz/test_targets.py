@@ -91,11 +91,16 @@ CASES = [
 
 
 def files_of(call, place, command):
-    """Return the files that a command writes, and take them away again."""
+    """Return the files that a command writes, and take them away again.
+
+    Those of an index are left out: it is built again whatever stands there, and a link goes without
+    the file that it leads to (`tests/batch/test_project_index.py`).
+    """
     before = set(place.rglob("*"))
     call(*command.call, *MORE.get(command.name, ()))
     new = [path for path in sorted(place.rglob("*")) if path not in before]
     files = [path.relative_to(place) for path in new if path.is_file()]
+    files = [path for path in files if path.parts[:2] != (OUT, "index")]
     shutil.rmtree(place / OUT, ignore_errors=True)
     return [path for path in files if path.parts[0] == OUT and not path.name.startswith(".")]
 
