@@ -30,9 +30,10 @@ from napari_maskinversion.batch.finished import (
 from napari_maskinversion.batch.image_task import file_name
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project
-from napari_maskinversion.batch.running import plan, write_failed
+from napari_maskinversion.batch.running import Underway, plan, write_failed
 from napari_maskinversion.cli import console
 from napari_maskinversion.cli.console import ProgressBar
+from napari_maskinversion.cli.many_images import BatchProgress
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.labels.presets import with_classifier
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
@@ -705,8 +706,15 @@ def test_a_worker_that_comes_late_keeps_what_another_one_wrote(finished, monkeyp
 
 def test_without_a_terminal_a_line_says_how_far_it_is(project, fine, monkeypatch):
     monkeypatch.setattr(console, "_EVERY", 0)
-    err = fine("batch", ".", "--out", "out")
-    assert re.search(r"Images: [12] of 2, about \d+ s left", err)
+    assert "Images: 2 of 2\n" in fine("batch", ".", "--out", "out")
+
+
+def test_the_line_tells_the_time_that_is_left(capsys, monkeypatch):
+    monkeypatch.setattr(console, "_EVERY", 0)
+    with BatchProgress(2, "Images") as progress:
+        progress.done = 1
+        progress.show(Underway({"b.png": 0.5}))
+    assert re.search(r"Images: 1 of 2, about \d+ s left\n", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
