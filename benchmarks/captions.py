@@ -66,7 +66,7 @@ def caption(number: int) -> str:
 def build(count: int, folder: Path) -> dict[str, Any]:
     from napari_maskinversion import load_model
     from napari_maskinversion.base.progress import listening
-    from napari_maskinversion.language.captions.building import build_bank
+    from napari_maskinversion.language.captions.bank_building import build_bank
     from napari_maskinversion.language.captions.caption_files import read_captions
 
     file = folder / "captions.txt"

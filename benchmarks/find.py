@@ -23,7 +23,7 @@ from measuring import RESULTS
 from napari_maskinversion import Regions, load_model
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.bench.datasets.registry import DATASETS
-from napari_maskinversion.bench.datasets.scenes import DrawnScenes
+from napari_maskinversion.bench.datasets.scene_dataset import DrawnScenes
 from napari_maskinversion.demo_model.domains import NAMES, data_folder, files_of, read_picture
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.ranking.query import embed_expression

@@ -40,7 +40,7 @@ from napari_maskinversion.demo_model.domains import (
     load,
     pixels_of,
 )
-from napari_maskinversion.demo_model.vocabulary import REAL
+from napari_maskinversion.demo_model.scene_words import REAL
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.images.known_images import REFERENCES, distances, embedding_of

@@ -177,7 +177,7 @@ class Memory:
 def open_inputs(folder: Path, image: str, labels: str) -> tuple[Any, Any, Any]:
     """Read the inputs like the command line."""
     from napari_maskinversion.images.opening import open_image
-    from napari_maskinversion.regions.reading import read_regions
+    from napari_maskinversion.regions.region_reading import read_regions
 
     stack = open_image(folder / image)
     source = stack.source()

@@ -42,8 +42,8 @@ def word_of(image: int, region: int) -> str:
 
 def open_or_make(folder: Path, images: int, regions: int, cell: int = CELL) -> Any:
     """Return the project in a folder; make it unless all of it is there and still fits."""
+    from napari_maskinversion.batch.batch_running import plan
     from napari_maskinversion.batch.opened import OpenProject
-    from napari_maskinversion.batch.running import plan
 
     if (folder / "complete").exists():
         project = OpenProject.read(folder)

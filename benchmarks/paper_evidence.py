@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 import napari_maskinversion as nmi
-from napari_maskinversion.demo_model.vocabulary import NAMES, names_in, names_of
+from napari_maskinversion.demo_model.scene_words import NAMES, names_in, names_of
 from napari_maskinversion.images.sample_scenes import load_scene, scene_names
 
 ROOT = Path(__file__).parents[1]

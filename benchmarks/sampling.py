@@ -34,7 +34,7 @@ from open_clip.transformer import VisionTransformer
 from skimage.measure import label, regionprops
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model
-from napari_maskinversion.demo_model.vocabulary import NAMES
+from napari_maskinversion.demo_model.scene_words import NAMES
 from napari_maskinversion.engine.compute import matmul
 from napari_maskinversion.engine.compute.devices import processor
 from napari_maskinversion.engine.explain.interpolation import normalised

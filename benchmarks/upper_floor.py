@@ -148,8 +148,8 @@ def archive_vectors(project: Any) -> Any:
 def decide_right_words(project: Any, name: str, number: int) -> None:
     """Accept the right words of the first regions of an image."""
     from napari_maskinversion.base.identity import RegionKey
-    from napari_maskinversion.batch.decided import decide_steps
-    from napari_maskinversion.review.together import DecisionRequest
+    from napari_maskinversion.batch.project_decisions import decide_steps
+    from napari_maskinversion.review.multi_image_decisions import DecisionRequest
 
     for region in range(1, DECIDED_EACH + 1):
         word = made_project.word_of(number, region)
@@ -235,7 +235,7 @@ def count_all(subject: Subject) -> Iterator[Callable[[], object]]:
 
 def status(subject: Subject) -> Iterator[Callable[[], object]]:
     """What a batch would have to compute: whether each image still fits."""
-    from napari_maskinversion.batch.running import plan
+    from napari_maskinversion.batch.batch_running import plan
 
     yield lambda: f"{len(plan(subject.project).done)} images done"
 
@@ -248,7 +248,7 @@ def accept(subject: Subject) -> Iterator[Callable[[], object]]:
 def take_back(subject: Subject) -> Iterator[Callable[[], object]]:
     """*Undo* of that."""
     from napari_maskinversion.app.project.images_work import decide_work
-    from napari_maskinversion.batch.decided import take_back_steps
+    from napari_maskinversion.batch.project_decisions import take_back_steps
 
     decided = accepted(subject)
     steps = partial(take_back_steps, decided=decided)
@@ -258,7 +258,7 @@ def take_back(subject: Subject) -> Iterator[Callable[[], object]]:
 def accepted(subject: Subject) -> Any:
     """Accept one word in all images."""
     from napari_maskinversion.app.project.images_work import decide_work
-    from napari_maskinversion.batch.decided import accept_steps
+    from napari_maskinversion.batch.project_decisions import accept_steps
 
     names = list(subject.project.by_name)
     steps = partial(accept_steps, names=names, word=made_project.WORDS[0], confidence=LEAST)
@@ -366,7 +366,7 @@ def decide(subject: Subject) -> Iterator[Callable[[], object]]:
 
 def large_review(subject: Subject) -> Any:
     """Open the large image and its review."""
-    from napari_maskinversion.app.project.opening import open_project_image
+    from napari_maskinversion.app.project.project_opening import open_project_image
     from napari_maskinversion.app.review.review_state import ReviewState
     from napari_maskinversion.review.queue import ReviewQueue
     from napari_maskinversion.review.review import Review

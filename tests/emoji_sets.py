@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.drawn.sprites import SETS
-from napari_maskinversion.demo_model.vocabulary import Name
+from napari_maskinversion.demo_model.scene_words import Name
 from research.demo_model.pictograms import PICTOGRAMS
 
 BODIES = (

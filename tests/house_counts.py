@@ -25,7 +25,7 @@ VAGUE_NAMES = {
 }
 # What copies decisions from one store to another, as MODULE.NAME. Add what is written anew.
 DECISION_COPIES = {
-    "decided.update_library",
+    "project_decisions.update_library",
     "store._DECIDE",
     "review_learning.KnownRegions",
     "review.Review.take",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-    from napari_maskinversion.regions.sam.checkpoints import CheckpointSpec
+    from napari_maskinversion.regions.sam.sam_checkpoints import CheckpointSpec
 
 
 class Hub:
@@ -55,17 +55,17 @@ class Hub:
 
     def publish_sam(self, content: bytes, monkeypatch: pytest.MonkeyPatch) -> CheckpointSpec:
         """Serve ``content`` as the only SAM checkpoint that there is, vit_b."""
-        from napari_maskinversion.regions.sam import checkpoints
+        from napari_maskinversion.regions.sam import sam_checkpoints
 
         self.files[("meta/sam", "sam_vit_b_01ec64.pth")] = content
-        spec = checkpoints.CheckpointSpec(
+        spec = sam_checkpoints.CheckpointSpec(
             name="vit_b",
             title="SAM",
             url=f"{self.url}/meta/sam/resolve/main/sam_vit_b_01ec64.pth",
             size=len(content),
             sha256=hashlib.sha256(content).hexdigest(),
         )
-        monkeypatch.setattr(checkpoints, "CHECKPOINTS", {spec.name: spec})
+        monkeypatch.setattr(sam_checkpoints, "CHECKPOINTS", {spec.name: spec})
         return spec
 
     def close(self) -> None:

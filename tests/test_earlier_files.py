@@ -35,7 +35,7 @@ from napari_maskinversion.learning.classifier import Classifier
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.training_samples import read_samples
 from napari_maskinversion.regions.annotations.label_maps import read_names
-from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.regions.region_reading import read_regions
 from napari_maskinversion.results.calibrations import calibration_of
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.settings import RunSettings

@@ -98,7 +98,7 @@ def test_docstrings_say_what_happens(word):
 API = {
     "base/errors.py": {"*"},
     "base/regions.py": {"Regions"},
-    "diffusion/pictures.py": {"Imagined"},
+    "diffusion/generated_pictures.py": {"Imagined"},
     "engine/invert/inverter.py": {"MaskInverter", "RegionEmbedder"},
     "engine/invert/loop.py": {"InversionResult"},
     "engine/methods/factory.py": {"region_embedder"},
@@ -112,7 +112,7 @@ API = {
     "pipeline/finding.py": {"Found", "find_regions"},
     "pipeline/imagining.py": {"imagine"},
     "pipeline/labelling.py": {"label_regions"},
-    "regions/reading.py": {"read_regions"},
+    "regions/region_reading.py": {"read_regions"},
     "results/export/catalogue.py": {"export"},
     "results/results.py": {"Results"},
     "results/settings.py": {"RunSettings"},
@@ -253,7 +253,7 @@ def update_library(one):
 
 
 def test_the_counters_see_what_they_look_for(tmp_path):
-    for name in ("_napari/decided.py", "base/decided.py"):
+    for name in ("_napari/project_decisions.py", "base/project_decisions.py"):
         module = tmp_path / name
         module.parent.mkdir()
         module.write_text(MODULE_OF_CONCEPTS)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.bench.datasets.base import BadRecordError
-from napari_maskinversion.bench.datasets.scenes import (
+from napari_maskinversion.bench.datasets.dataset import BadRecordError
+from napari_maskinversion.bench.datasets.scene_dataset import (
     SIDE,
     Case,
     Drawings,
@@ -24,8 +24,8 @@ from napari_maskinversion.bench.datasets.scenes import (
     with_drawings,
 )
 from napari_maskinversion.demo_model.domains import Picture, Split, files_of
+from napari_maskinversion.demo_model.scene_words import REAL, Name
 from napari_maskinversion.demo_model.scenes import pyramid
-from napari_maskinversion.demo_model.vocabulary import REAL, Name
 from napari_maskinversion.engine.models.backbone import Backbone
 
 from .sprites import (

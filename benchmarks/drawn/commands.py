@@ -20,10 +20,10 @@ from napari_maskinversion.cli.bench.shared import (
 from napari_maskinversion.cli.captions import Decoder, DecoderFile
 from napari_maskinversion.cli.console import say
 from napari_maskinversion.cli.options import with_option_groups, with_paper
-from napari_maskinversion.cli.running import load_captioner
+from napari_maskinversion.cli.run_options import load_captioner
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.settings import InversionConfig
-from napari_maskinversion.pipeline.captions import CaptionRequest
+from napari_maskinversion.pipeline.caption_ranking import CaptionRequest
 
 from .plans import RATE, CaptionsPlan, CurvePlan, ScenesPlan, object_counts
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.bench.datasets.scenes import Case
+from napari_maskinversion.bench.datasets.scene_dataset import Case
 from napari_maskinversion.bench.measures.figures_file import Figures, Tell
 from napari_maskinversion.bench.measures.statistics import share
 from napari_maskinversion.engine.explain.interpolation import heatmap

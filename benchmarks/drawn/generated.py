@@ -10,12 +10,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_maskinversion.bench.datasets.scenes import Case
+from napari_maskinversion.bench.datasets.scene_dataset import Case
 from napari_maskinversion.bench.measures.figures_file import Figures, Tell
 from napari_maskinversion.bench.measures.statistics import share
 from napari_maskinversion.demo_model.domains import KINDS
 from napari_maskinversion.demo_model.domains import NAMES as REAL_NAMES
-from napari_maskinversion.demo_model.vocabulary import TEMPLATES, names_in, names_of, with_article
+from napari_maskinversion.demo_model.scene_words import TEMPLATES, names_in, names_of, with_article
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.language.generation.decoder import CaptionDecoder
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.base.regions import Region
-from napari_maskinversion.bench.datasets.scenes import Case
+from napari_maskinversion.bench.datasets.scene_dataset import Case
 from napari_maskinversion.bench.measures.statistics import share
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods.dense import Reading

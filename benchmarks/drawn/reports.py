@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.bench.reports import plots, tables
+from napari_maskinversion.bench.reports import plots, report_tables
 from napari_maskinversion.bench.reports.plots import band, bars, in_both_looks, new_figure
-from napari_maskinversion.bench.reports.tables import (
+from napari_maskinversion.bench.reports.report_tables import (
     BACKBONE,
     INTERVALS,
     inversion_words,
@@ -41,7 +41,7 @@ def markdown(page: Page) -> str:
     """Return the figures of any bench command as Markdown."""
     kinds = {"scenes": _scenes, "captions": _captions, "steps": _curves, "alpha": _curves}
     make = kinds.get(page["kind"])
-    return tables.markdown(page) if make is None else joined(make(page))
+    return report_tables.markdown(page) if make is None else joined(make(page))
 
 
 def plot(page: Page, folder: Path) -> list[Path]:

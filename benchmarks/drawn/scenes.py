@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_maskinversion.bench.datasets.scenes import Case
+from napari_maskinversion.bench.datasets.scene_dataset import Case
 from napari_maskinversion.bench.measures.figures_file import Figures, FiguresFile, Report, Tell
 from napari_maskinversion.bench.measures.statistics import share
 from napari_maskinversion.demo_model.domains import KINDS, NAMES, Split

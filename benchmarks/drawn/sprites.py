@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from napari_maskinversion.base.atomic_files import replacing
 from napari_maskinversion.base.cache_folder import cache_folder, is_offline
-from napari_maskinversion.demo_model.vocabulary import OBJECTS, Name
+from napari_maskinversion.demo_model.scene_words import OBJECTS, Name
 
 
 class SpriteError(RuntimeError):

@@ -14,7 +14,7 @@ from napari_maskinversion.cli.bench.paper import RunOptions
 from napari_maskinversion.cli.bench.shared import ModelName, bench, is_ours
 from napari_maskinversion.cli.console import echo, say
 from napari_maskinversion.cli.options import with_option_groups
-from napari_maskinversion.cli.running import load
+from napari_maskinversion.cli.run_options import load
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.results.settings import RunSettings
 

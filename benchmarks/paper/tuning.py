@@ -14,7 +14,7 @@ from napari_maskinversion.bench.measures.figures_file import RecordStore
 from napari_maskinversion.bench.measures.measuring import MeasuringPlan
 from napari_maskinversion.bench.measures.statistics import share
 from napari_maskinversion.bench.paper.tables import TABLES, Cell, Figure, Table
-from napari_maskinversion.bench.reports.tables import joined, markdown_table
+from napari_maskinversion.bench.reports.report_tables import joined, markdown_table
 from napari_maskinversion.engine.settings import InversionConfig
 
 CONVERGED: Final = 10  # the step from which the paper's curve on VOC is flat

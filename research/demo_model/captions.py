@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from napari_maskinversion.demo_model.vocabulary import Name, names_of, with_article
+from napari_maskinversion.demo_model.scene_words import Name, names_of, with_article
 from napari_maskinversion.language.generation.small_gpt import STOP, SmallGpt, SmallGptRecord
 
 if TYPE_CHECKING:

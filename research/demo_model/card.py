@@ -8,7 +8,7 @@ from string import Template
 from typing import Final
 
 from benchmarks.drawn.sprites import UNSEEN_STYLE
-from napari_maskinversion.demo_model.vocabulary import Name
+from napari_maskinversion.demo_model.scene_words import Name
 
 from .model import MODEL_CONFIG, WEIGHTS_FILE
 from .pictograms import EVERY_SET

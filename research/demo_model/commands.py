@@ -25,12 +25,12 @@ from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.cli.app import app
 from napari_maskinversion.cli.bench.shared import Device, ModelName, Output
 from napari_maskinversion.cli.console import ProgressBar, echo, say
-from napari_maskinversion.cli.running import load
+from napari_maskinversion.cli.run_options import load
 from napari_maskinversion.results.settings import RunSettings
 
 if TYPE_CHECKING:
     from benchmarks.drawn.cases import ModelUnderTest
-    from napari_maskinversion.demo_model.vocabulary import Name
+    from napari_maskinversion.demo_model.scene_words import Name
     from napari_maskinversion.language.generation.small_gpt import SmallDecoder
 
     from .captions import CaptionRecipe
@@ -79,7 +79,7 @@ def rebuild_command(
     """
     from benchmarks.drawn.sprites import SpriteError
     from napari_maskinversion.demo_model.domains import data_folder
-    from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, taught
+    from napari_maskinversion.demo_model.scene_words import CHOSEN, DRAWN, taught
     from napari_maskinversion.engine.compute.devices import choose_device
 
     from .recipe import ON_GPU, WARM, Recipe
@@ -143,7 +143,7 @@ def _photographs_in(folder: Path | None) -> tuple[str, ...]:
 
 def _names_in(folder: Path) -> list[str]:
     """Return what the model in a folder knows; empty if nothing says it."""
-    from napari_maskinversion.demo_model.vocabulary import VOCABULARY_FILE
+    from napari_maskinversion.demo_model.scene_words import VOCABULARY_FILE
 
     listed = folder / VOCABULARY_FILE
     return listed.read_text("utf-8").splitlines() if listed.is_file() else []
@@ -157,8 +157,8 @@ def _trainer(
     device: str,
 ) -> Trainer:
     from napari_maskinversion.demo_model.domains import load
+    from napari_maskinversion.demo_model.scene_words import CANDIDATES, CHOSEN, DRAWN
     from napari_maskinversion.demo_model.scenes import pyramid
-    from napari_maskinversion.demo_model.vocabulary import CANDIDATES, CHOSEN, DRAWN
 
     from .painted import painted_pictures
     from .pictograms import load_drawings

@@ -23,8 +23,8 @@ from benchmarks import measuring
 from benchmarks.drawn.sprites import load_sprites
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.demo_model.domains import data_folder, load
+from napari_maskinversion.demo_model.scene_words import CHOSEN, DRAWN, taught
 from napari_maskinversion.demo_model.scenes import generator, pyramid
-from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, taught
 
 from . import probe
 from .model import load_model_file

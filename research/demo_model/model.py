@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from napari_maskinversion.base.atomic_files import write_whole
-from napari_maskinversion.demo_model.vocabulary import VOCABULARY_FILE
+from napari_maskinversion.demo_model.scene_words import VOCABULARY_FILE
 
 MODEL_CONFIG: Final[dict[str, Any]] = {
     "embed_dim": 128,

@@ -28,7 +28,7 @@ from benchmarks.drawn.sprites import (
     render,
     svg_of,
 )
-from napari_maskinversion.demo_model.vocabulary import Name
+from napari_maskinversion.demo_model.scene_words import Name
 
 from .restyle import palette, repainted_as
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from benchmarks.drawn.sprites import STYLES, UNSEEN_STYLE
 from napari_maskinversion.demo_model.backgrounds import MEASURING
+from napari_maskinversion.demo_model.scene_words import REAL
 from napari_maskinversion.demo_model.scenes import SceneBatch, SceneStyle, compose, generator
-from napari_maskinversion.demo_model.vocabulary import REAL
 
 from .losses import min_max, soft_dice
 from .maps import Encoded, encode, legrad_maps

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from napari_maskinversion.demo_model.backgrounds import TRAINING
+from napari_maskinversion.demo_model.scene_words import CHOSEN
 from napari_maskinversion.demo_model.scenes import SceneStyle
-from napari_maskinversion.demo_model.vocabulary import CHOSEN
 
 from .losses import Descent
 from .restyle import MILD, STRONG

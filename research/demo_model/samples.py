@@ -30,8 +30,8 @@ from napari_maskinversion.demo_model.domains import (
     files_of,
     read_picture,
 )
+from napari_maskinversion.demo_model.scene_words import CHOSEN, OBJECTS, REAL, Name
 from napari_maskinversion.demo_model.scenes import CALM, compose, generator, pyramid
-from napari_maskinversion.demo_model.vocabulary import CHOSEN, OBJECTS, REAL, Name
 
 from .painted import PAINTED, PaintedSample
 

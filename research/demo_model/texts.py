@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from napari_maskinversion.demo_model.scene_words import Name
 from napari_maskinversion.demo_model.scenes import NOTHING, generator
-from napari_maskinversion.demo_model.vocabulary import Name
 
 from .losses import caption_loss, name_loss
 from .model import encode_text, tokenize

@@ -33,8 +33,8 @@ from torch import Tensor
 from benchmarks.drawn.sprites import STYLES, UNSEEN_STYLE
 from napari_maskinversion.base.atomic_files import replacing
 from napari_maskinversion.bench.measures.figures_file import RecordStore
+from napari_maskinversion.demo_model.scene_words import Name
 from napari_maskinversion.demo_model.scenes import NOTHING, compose, generator
-from napari_maskinversion.demo_model.vocabulary import Name
 
 from .losses import bounded, coverage, descent_loss, name_loss
 from .maps import encode

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from napari_maskinversion.demo_model.domains import Picture
+from napari_maskinversion.demo_model.scene_words import REAL
 from napari_maskinversion.demo_model.scenes import DISTRACTOR, NOTHING, SceneBatch
-from napari_maskinversion.demo_model.vocabulary import REAL
 
 SLOTS: Final = 4  # regions of a view; one more is for a piece of background
 PAINTED_SHARE: Final = 0.2

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from napari_maskinversion.bench.paper.tables import TABLES
 from napari_maskinversion.bench.reports.plots import LOOKS
-from napari_maskinversion.bench.reports.tables import markdown_table as table
-from napari_maskinversion.bench.reports.tables import paper_tables, percent
-from napari_maskinversion.demo_model.vocabulary import REAL
+from napari_maskinversion.bench.reports.report_tables import markdown_table as table
+from napari_maskinversion.bench.reports.report_tables import paper_tables, percent
+from napari_maskinversion.demo_model.scene_words import REAL
 from napari_maskinversion.engine.methods.registry import METHODS, TYPICAL
 from napari_maskinversion.engine.models.specs import DEMO, MODELS, bundled_folder
 from napari_maskinversion.images.known_images import REFERENCES

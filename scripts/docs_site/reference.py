@@ -9,7 +9,7 @@ import yaml
 
 from napari_maskinversion._napari.widgets.keys import KEYS
 from napari_maskinversion.base.preferences import Preferences
-from napari_maskinversion.bench.reports.tables import markdown_table as table
+from napari_maskinversion.bench.reports.report_tables import markdown_table as table
 from napari_maskinversion.cli.app import app
 from napari_maskinversion.engine.explain.registry import MAPS
 from napari_maskinversion.engine.methods.registry import TYPICAL, list_methods
@@ -18,9 +18,9 @@ from napari_maskinversion.engine.models.specs import ELSEWHERE
 from napari_maskinversion.language.labels.presets import presets as list_presets
 from napari_maskinversion.library.region_fields import exported_fields
 from napari_maskinversion.pipeline.cache_usage import KINDS
-from napari_maskinversion.regions.annotations import reading as others
-from napari_maskinversion.regions.annotations.reading import FORMATS as ANNOTATIONS
-from napari_maskinversion.regions.sam.checkpoints import CHECKPOINTS
+from napari_maskinversion.regions.annotations import annotation_reading as others
+from napari_maskinversion.regions.annotations.annotation_reading import FORMATS as ANNOTATIONS
+from napari_maskinversion.regions.sam.sam_checkpoints import CHECKPOINTS
 from napari_maskinversion.results.columns import columns_in
 from napari_maskinversion.results.export.catalogue import FORMATS as EXPORTS
 from napari_maskinversion.results.settings import GROUPS, fields_of

@@ -13,7 +13,7 @@ from .base import errors
 
 if TYPE_CHECKING:
     from .base.regions import Regions
-    from .diffusion.pictures import Imagined
+    from .diffusion.generated_pictures import Imagined
     from .engine.invert.inverter import MaskInverter
     from .engine.invert.loop import InversionResult
     from .engine.methods.factory import region_embedder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .pipeline.finding import Found, find_regions
     from .pipeline.imagining import imagine
     from .pipeline.labelling import label_regions
-    from .regions.reading import read_regions
+    from .regions.region_reading import read_regions
     from .results.export.catalogue import export
     from .results.results import Results
 
@@ -45,7 +45,7 @@ _PUBLIC = {
     "MaskInverter": "engine.invert.inverter",
     "Regions": "base.regions",
     "Results": "results.results",
-    "Imagined": "diffusion.pictures",
+    "Imagined": "diffusion.generated_pictures",
     "export": "results.export.catalogue",
     "find_regions": "pipeline.finding",
     "imagine": "pipeline.imagining",
@@ -54,7 +54,7 @@ _PUBLIC = {
     "list_models": "engine.models.registry",
     "load_model": "engine.models.loading",
     "read_image": "images.opening",
-    "read_regions": "regions.reading",
+    "read_regions": "regions.region_reading",
     "region_embedder": "engine.methods.factory",
     "wrap_open_clip": "engine.models.loading",
 }

@@ -32,8 +32,8 @@ from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.language.ranking.uncertainty import Calibration
-from napari_maskinversion.pipeline import progress
 from napari_maskinversion.pipeline import run as pipeline
+from napari_maskinversion.pipeline import run_progress
 from napari_maskinversion.results.export.catalogue import FORMATS
 from napari_maskinversion.results.results import Results
 
@@ -318,7 +318,8 @@ class SlowRun:
         try:
             for layer in range(4):
                 self._pause("encoding")
-                tell(progress.Progress(stage="encoding", done=0, total=total, step=layer, steps=4))
+                encoding = {"done": 0, "total": total, "step": layer, "steps": 4}
+                tell(run_progress.Progress(stage="encoding", **encoding))
             for start in range(0, total, chunk_size):
                 if self.error is not None and len(results) >= self.fail_after_chunks * chunk_size:
                     raise self.error
@@ -326,7 +327,7 @@ class SlowRun:
                 for step in range(self.steps):
                     self._pause("inverting")
                     tell(
-                        progress.Progress(
+                        run_progress.Progress(
                             stage="inverting",
                             done=start,
                             total=total,
@@ -345,7 +346,7 @@ class SlowRun:
                     for place, (task, region) in enumerate(chunk)
                 )
                 results = results.extended(made)
-                tell(progress.RegionChunk(made, results))
+                tell(run_progress.RegionChunk(made, results))
             return results
         finally:
             self.closed.set()

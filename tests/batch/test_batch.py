@@ -21,6 +21,7 @@ import pytest
 from napari_maskinversion.base import identity, reading
 from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.batch import image_run
+from napari_maskinversion.batch.batch_running import Underway, plan, write_failed
 from napari_maskinversion.batch.finished import (
     FileFingerprint,
     Finished,
@@ -30,7 +31,6 @@ from napari_maskinversion.batch.finished import (
 from napari_maskinversion.batch.image_task import file_name
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project
-from napari_maskinversion.batch.running import Underway, plan, write_failed
 from napari_maskinversion.cli import console
 from napari_maskinversion.cli.console import ProgressBar
 from napari_maskinversion.cli.many_images import BatchProgress
@@ -38,8 +38,8 @@ from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.labels.presets import with_classifier
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import run as pipeline
+from napari_maskinversion.regions.annotations.annotation_reading import read_annotations
 from napari_maskinversion.regions.annotations.label_maps import write_label_maps
-from napari_maskinversion.regions.annotations.reading import read_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from tests.scenes import label_image, picture
 

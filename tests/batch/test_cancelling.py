@@ -23,16 +23,16 @@ from napari_maskinversion.base import locks, progress, reading
 from napari_maskinversion.base.errors import Cancelled, InUseError
 from napari_maskinversion.base.locks import Lock, hold, hold_alone
 from napari_maskinversion.base.progress import WAITING, Tick, listening, wait
-from napari_maskinversion.batch import image_run, together
+from napari_maskinversion.batch import batch_model_sharing, image_run
 from napari_maskinversion.batch.addresses import here
+from napari_maskinversion.batch.batch_model_sharing import RunTasks
+from napari_maskinversion.batch.batch_running import plan, run_batch
 from napari_maskinversion.batch.cluster import DaskCluster
 from napari_maskinversion.batch.executors import Workers
 from napari_maskinversion.batch.finished import FileFingerprint
 from napari_maskinversion.batch.image_run import run_task
 from napari_maskinversion.batch.image_task import Report
 from napari_maskinversion.batch.opened import OpenProject
-from napari_maskinversion.batch.running import plan, run_batch
-from napari_maskinversion.batch.together import RunTasks
 from napari_maskinversion.library import store
 from napari_maskinversion.library.store import ROWS, Store
 from tests.scenes import demo_model
@@ -359,7 +359,7 @@ def test_after_a_cancel_no_other_image_of_a_group_is_begun(project, monkeypatch)
     def fails(_):
         raise MemoryError
 
-    monkeypatch.setattr(together, "run_images", fails)
+    monkeypatch.setattr(batch_model_sharing, "run_images", fails)
     tasks = plan(OpenProject.read(project)).tasks
     reports = list(Stopped(demo_model()).together(tasks))
     assert begun == [tasks[0].name]

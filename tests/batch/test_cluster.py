@@ -12,9 +12,9 @@ from distributed import KilledWorker, LocalCluster
 
 from napari_maskinversion.base.errors import InputError, MaskInversionError
 from napari_maskinversion.batch import cluster, image_run
+from napari_maskinversion.batch.batch_running import Underway, run_batch
 from napari_maskinversion.batch.cluster import DaskCluster
 from napari_maskinversion.batch.image_task import Report
-from napari_maskinversion.batch.running import Underway, run_batch
 
 from .conftest import FAST
 from .test_batch import archives

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from napari_maskinversion.base.errors import MaskInversionError
+from napari_maskinversion.batch.batch_model_sharing import Here
+from napari_maskinversion.batch.batch_running import Underway, run_batch
 from napari_maskinversion.batch.executors import (
     THREADS,
     VISIBLE,
@@ -18,8 +20,6 @@ from napari_maskinversion.batch.executors import (
     take_gpu,
 )
 from napari_maskinversion.batch.image_task import Report
-from napari_maskinversion.batch.running import Underway, run_batch
-from napari_maskinversion.batch.together import Here
 
 from .work import die_once, say_process, task, wait_halfway
 

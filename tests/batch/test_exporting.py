@@ -16,11 +16,11 @@ from pycocotools.coco import COCO
 
 from napari_maskinversion import read_regions
 from napari_maskinversion.base.errors import ConfigError, InputError
+from napari_maskinversion.batch.batch_model_sharing import RunTasks
+from napari_maskinversion.batch.batch_running import plan
 from napari_maskinversion.batch.exporting import export_steps
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
-from napari_maskinversion.batch.running import plan
-from napari_maskinversion.batch.together import RunTasks
 from napari_maskinversion.results.export import annotations
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import FORMATS, JOINED, MANY

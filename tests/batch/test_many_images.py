@@ -14,12 +14,6 @@ from pycocotools.coco import COCO
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
-from napari_maskinversion.batch.decided import (
-    accept_steps,
-    decide_steps,
-    summarize,
-    take_back_steps,
-)
 from napari_maskinversion.batch.exporting import export_steps
 from napari_maskinversion.batch.opened import (
     OpenProject,
@@ -32,14 +26,20 @@ from napari_maskinversion.batch.opened import (
     write_place,
 )
 from napari_maskinversion.batch.project import read_project
+from napari_maskinversion.batch.project_decisions import (
+    accept_steps,
+    decide_steps,
+    summarize,
+    take_back_steps,
+)
 from napari_maskinversion.batch.project_index import archive_file
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
-from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.regions.region_reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Decision
+from napari_maskinversion.review.multi_image_decisions import DecisionOutcome, DecisionRequest
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
-from napari_maskinversion.review.together import DecisionOutcome, DecisionRequest
 from tests.scenes import label_image, picture
 
 from .conftest import FAST, save
@@ -289,7 +289,7 @@ def test_an_export_whose_last_file_fails_changes_none(computed, tmp_path, monkey
     def full(*_, **__):
         raise InputError("disk full")
 
-    monkeypatch.setattr("napari_maskinversion.results.export.tables.write_csv_table", full)
+    monkeypatch.setattr("napari_maskinversion.results.export.table_export.write_csv_table", full)
     with pytest.raises(InputError, match="disk full"):
         export(computed, tmp_path / "one", overwrite=overwrite)
     assert contents(tmp_path) == before

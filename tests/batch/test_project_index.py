@@ -11,12 +11,12 @@ import pytest
 from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.batch import project_index
-from napari_maskinversion.batch.decided import accept_steps, summarize
+from napari_maskinversion.batch import project_decisions, project_index
 from napari_maskinversion.batch.finished import FILE
 from napari_maskinversion.batch.image_task import ARCHIVES, file_name
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
+from napari_maskinversion.batch.project_decisions import accept_steps, summarize
 from napari_maskinversion.batch.project_index import FOLDER, ProjectIndex
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.review.decisions import Decision
@@ -284,7 +284,7 @@ def test_what_was_read_before_cancel_is_kept(project, monkeypatch):
 
 
 def test_decisions_go_to_the_files_and_to_the_index(project, monkeypatch):
-    monkeypatch.setattr("napari_maskinversion.batch.decided._check_fresh", lambda *_: None)
+    monkeypatch.setattr(project_decisions, "_check_fresh", lambda *_: None)
     before = {name: summarize(project, name) for name in project.by_name}
     steps = list(accept_steps(project, project.by_name, WORDS[0], 0.5))
     assert [(len(step), problem) for _, step, problem in steps] == [(2, ""), *[(3, "")] * 3]

@@ -9,12 +9,12 @@ import pytest
 
 from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.batch import together
+from napari_maskinversion.batch import batch_model_sharing
+from napari_maskinversion.batch.batch_model_sharing import Here, RunTasks
+from napari_maskinversion.batch.batch_running import Underway, plan, run_batch
 from napari_maskinversion.batch.executors import BEGUN
 from napari_maskinversion.batch.image_task import Report
 from napari_maskinversion.batch.opened import OpenProject
-from napari_maskinversion.batch.running import Underway, plan, run_batch
-from napari_maskinversion.batch.together import Here, RunTasks
 from napari_maskinversion.engine.invert.several import ImageBatch
 from napari_maskinversion.pipeline.run import RegionChunk, runs_together
 from tests.scenes import demo_model, label_image, picture
@@ -32,7 +32,7 @@ def tasks(images, fine, monkeypatch):
         save(images / "masks" / f"cell-{number}_mask.png", label_image(number, 64, 64))
     fast = ("--labels", "car,dog", "--steps", 1, "--resolution", 64)
     fine("project", "new", ".", "--images", "images", "--regions", "masks", *fast)
-    monkeypatch.setattr(together, "runs_together", lambda *_: True)
+    monkeypatch.setattr(batch_model_sharing, "runs_together", lambda *_: True)
     return list(plan(OpenProject.read(images).with_results(images / "out")).tasks)
 
 
@@ -106,7 +106,7 @@ def test_a_batch_in_this_process_tells_how_far_its_images_are(tasks):
 
 def test_on_a_cpu_each_image_is_run_alone(tasks, monkeypatch):
     """Its bits do not hang on the images that a batch has left."""
-    monkeypatch.setattr(together, "runs_together", runs_together)
+    monkeypatch.setattr(batch_model_sharing, "runs_together", runs_together)
     assert RunTasks(demo_model()).count(tasks) == 1
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from napari_maskinversion.bench.datasets.base import Dataset
+from napari_maskinversion.bench.datasets.dataset import Dataset
 from napari_maskinversion.bench.datasets.registry import DATASETS
 
 CLASSES = ("apple", "car", "fish")

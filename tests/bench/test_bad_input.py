@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_maskinversion.bench.datasets.base import BadRecordError, Dataset
-from napari_maskinversion.bench.datasets.label_images import LEAST, ImageFolder
+from napari_maskinversion.bench.datasets.dataset import BadRecordError, Dataset
+from napari_maskinversion.bench.datasets.label_image_dataset import LEAST, ImageFolder
 from napari_maskinversion.bench.datasets.registry import DATASETS
 from napari_maskinversion.cli.bench import data_sets
 from tests.scenes import demo_model

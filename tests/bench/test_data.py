@@ -13,11 +13,11 @@ from PIL import Image
 
 from napari_maskinversion import InversionConfig, region_embedder
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.bench.datasets.base import BadRecordError, Sample, windowed
-from napari_maskinversion.bench.datasets.coco import readable
-from napari_maskinversion.bench.datasets.label_images import ImageFolder
+from napari_maskinversion.bench.datasets.coco_dataset import readable
+from napari_maskinversion.bench.datasets.dataset import BadRecordError, Sample, windowed
+from napari_maskinversion.bench.datasets.label_image_dataset import ImageFolder
 from napari_maskinversion.bench.datasets.registry import DATASETS
-from napari_maskinversion.bench.datasets.scenes import RealDomains
+from napari_maskinversion.bench.datasets.scene_dataset import RealDomains
 from napari_maskinversion.bench.measures import entries
 from napari_maskinversion.bench.measures.entries import changed
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.bench.datasets.coco import CocoPanoptic
+from napari_maskinversion.bench.datasets.coco_dataset import CocoPanoptic
 from napari_maskinversion.bench.datasets.registry import DATASETS
 
 from .conftest import Bench

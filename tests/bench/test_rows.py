@@ -14,7 +14,7 @@ from PIL import Image
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base import targets
 from napari_maskinversion.bench.measures.statistics import ratio
-from napari_maskinversion.bench.reports.tables import markdown, paper_tables
+from napari_maskinversion.bench.reports.report_tables import markdown, paper_tables
 from napari_maskinversion.cli.bench import data_sets, shared
 from napari_maskinversion.engine.models.backbone import Backbone
 from tests.engine.tiny import tiny_clip, tiny_siglip

@@ -14,7 +14,7 @@ from benchmarks.drawn.methods import (
     Setting,
     read_setting,
 )
-from napari_maskinversion.bench.datasets.scenes import Case
+from napari_maskinversion.bench.datasets.scene_dataset import Case
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.settings import InversionConfig
 

@@ -15,7 +15,7 @@ from benchmarks.drawn.sprites import (
     find_sets,
     load_sprites,
 )
-from napari_maskinversion.demo_model.vocabulary import OBJECTS
+from napari_maskinversion.demo_model.scene_words import OBJECTS
 from tests.emoji_sets import write_sets
 
 NAMES = OBJECTS[:3]

@@ -17,7 +17,7 @@ from napari_maskinversion.pipeline.inputs import open_inputs
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco_writing import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
-from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.regions.region_reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import FORMATS
 from napari_maskinversion.results.settings import RunSettings

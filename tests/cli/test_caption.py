@@ -6,7 +6,7 @@ import re
 import pandas as pd
 import pytest
 
-from napari_maskinversion.cli import captions, running
+from napari_maskinversion.cli import captions, run_options
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.generation import registry
 from napari_maskinversion.results.export.archive import open_archive
@@ -58,7 +58,7 @@ def test_embeddings_of_an_earlier_run_are_used_again(fine, scene, monkeypatch):
     folder, _ = scene
     files = folder / "image.png", folder / "masks.png"
     fine("caption", *files, "--format", "npz", "--out", folder / "kept")
-    monkeypatch.setattr(running, "invert", None)
+    monkeypatch.setattr(run_options, "invert", None)
     kept = folder / "kept" / "results.npz"
     for more in (("--search", "beam", "--beams", 2), ("--norm", "cls")):
         fine(*("caption", *files, "--results", kept, "--out", folder / "out", "--overwrite", *more))
@@ -90,7 +90,7 @@ def test_what_cannot_work_is_one_line_before_anything_is_computed(
     def never(*_):
         raise AssertionError("regions were inverted")
 
-    monkeypatch.setattr(running, "invert", never)
+    monkeypatch.setattr(run_options, "invert", never)
     code, out, err = call(
         *("caption", folder / "image.png", folder / "masks.png", "--out", folder / "out", *options)
     )
@@ -102,7 +102,7 @@ def test_what_cannot_work_is_one_line_before_anything_is_computed(
 
 def test_a_bundled_decoder_of_other_weights_is_refused_in_one_line(refused, scene, monkeypatch):
     folder, _ = scene
-    monkeypatch.setattr(running, "invert", None)
+    monkeypatch.setattr(run_options, "invert", None)
     monkeypatch.setattr(type(demo_model()), "fingerprint", "0" * 16)
     files = folder / "image.png", folder / "masks.png"
     err = refused("caption", *files, "--out", folder / "out")

@@ -10,7 +10,7 @@ import skimage.io
 
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.cli import find, running
+from napari_maskinversion.cli import find, run_options
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.captions import source
 from napari_maskinversion.language.captions.bank import CaptionBank, open_bank
@@ -164,7 +164,7 @@ def test_a_run_finishes_a_half_built_bank_and_uses_it(run, call, files, interrup
 def test_a_run_that_is_stopped_has_captions_for_what_is_finished(
     run, files, monkeypatch, stopped_run
 ):
-    monkeypatch.setattr("napari_maskinversion.pipeline.captions._A_REGION", 1)
+    monkeypatch.setattr("napari_maskinversion.pipeline.caption_ranking._A_REGION", 1)
     code, _, err = run("--captions", files / "few.txt", "--chunk-size", 2)
     assert code == 130
     assert "2 of 5 regions were finished" in err
@@ -252,7 +252,7 @@ def test_regions_are_found_again_if_each_was_seen_as_a_run_would_see_it_now(
         return estimate(*tasks, **known)
 
     monkeypatch.setattr(demo_model(), "working_resolution", 256)  # as CLIP does
-    monkeypatch.setattr(running, "estimate", estimating)
+    monkeypatch.setattr(run_options, "estimate", estimating)
     for out, more in (("auto", ()), ("native", ("--resolution", 128))):
         few = ("--labels", "car", "--steps", 1, "--alpha", 5, "--format", "npz")
         fine("run", image, masks, *few, "--out", tmp_path / out, *more)

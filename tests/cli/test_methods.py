@@ -18,8 +18,8 @@ from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline.estimate import estimate
 from napari_maskinversion.pipeline.explaining import in_words
 from napari_maskinversion.pipeline.live import LiveRun
-from napari_maskinversion.pipeline.progress import Progress, RegionChunk
 from napari_maskinversion.pipeline.run import PlaneTask
+from napari_maskinversion.pipeline.run_progress import Progress, RegionChunk
 from napari_maskinversion.pipeline.timings import Speed
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import write_results

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from napari_maskinversion.bench.datasets.label_images import ImageFolder
+from napari_maskinversion.bench.datasets.label_image_dataset import ImageFolder
 from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.entries import methods
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
-from napari_maskinversion.cli import run, running
+from napari_maskinversion.cli import run, run_options
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.results.settings import RunSettings
 from tests.bench.sets import own_images
@@ -40,7 +40,7 @@ def settings_of(call, files, monkeypatch):
             seen.append((job.settings, words))
             raise Reached
 
-        monkeypatch.setattr({"run": run, "find": running}[command], "invert", stop)
+        monkeypatch.setattr({"run": run, "find": run_options}[command], "invert", stop)
         image = (command, files / "image.png", files / "masks.png")
         needed = ("--labels", "cat,dog", "--out", files / "out") if command == "run" else ("a cat",)
         with pytest.raises(Reached):

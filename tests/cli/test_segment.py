@@ -7,7 +7,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.regions.region_reading import read_regions
 from tests.regions.sam.tiny import save_tiny
 
 from .conftest import ok, refusal

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from napari_maskinversion.demo_model.vocabulary import NAMES, VOCABULARY_FILE, taught
+from napari_maskinversion.demo_model.scene_words import NAMES, VOCABULARY_FILE, taught
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.generation.registry import bundled_decoder
 from napari_maskinversion.language.generation.small_gpt import read_record

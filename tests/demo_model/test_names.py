@@ -2,7 +2,13 @@
 
 import pytest
 
-from napari_maskinversion.demo_model.vocabulary import NAMES, find, names_in, names_of, with_article
+from napari_maskinversion.demo_model.scene_words import (
+    NAMES,
+    find,
+    names_in,
+    names_of,
+    with_article,
+)
 
 
 @pytest.mark.parametrize(

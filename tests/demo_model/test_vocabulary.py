@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from napari_maskinversion.demo_model.vocabulary import (
+from napari_maskinversion.demo_model.scene_words import (
     CANDIDATES,
     CHOSEN,
     DRAWN,

@@ -9,7 +9,7 @@ from napari_maskinversion.base.errors import ModelError, NotEnoughMemoryError
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.diffusion.decoders import DECODERS, open_folder
 from napari_maskinversion.diffusion.drawing import Drawer
-from napari_maskinversion.diffusion.pictures import Condition
+from napari_maskinversion.diffusion.generated_pictures import Condition
 from napari_maskinversion.diffusion.settings import PictureSettings
 from tests.listeners import collect, stopped
 

@@ -7,7 +7,7 @@ import pytest
 
 from napari_maskinversion.diffusion.decoders import DECODERS
 from napari_maskinversion.engine.models.registry import list_models
-from napari_maskinversion.regions.sam.checkpoints import CHECKPOINTS
+from napari_maskinversion.regions.sam.sam_checkpoints import CHECKPOINTS
 
 from .conftest import DOCS, ROOT
 from .test_pages import PAGES

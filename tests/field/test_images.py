@@ -17,8 +17,8 @@ from PIL import Image
 
 from napari_maskinversion import read_image, read_regions
 from napari_maskinversion.app.layer_input.coordinates import ViewPoint, plane_of
+from napari_maskinversion.app.layer_input.input_pictures import copy_picture
 from napari_maskinversion.app.layer_input.layer_facts import FILE, count_regions
-from napari_maskinversion.app.layer_input.pictures import copy_picture
 from napari_maskinversion.app.layer_input.run_input import copy_regions
 from napari_maskinversion.app.requests.preparing import prepare
 from napari_maskinversion.app.session import Session

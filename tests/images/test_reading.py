@@ -8,7 +8,7 @@ from PIL import Image
 
 from napari_maskinversion.base.errors import EmptyMaskError, InputError, MaskShapeError
 from napari_maskinversion.images.opening import read_image
-from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.regions.region_reading import read_regions
 from tests.scenes import label_image, picture
 
 SHAPE = (60, 80)

@@ -12,7 +12,7 @@ from napari_maskinversion.images.lazy_plane import LazyPlane
 from napari_maskinversion.images.opening import open_image, stack_of
 from napari_maskinversion.images.stack import Stack
 from napari_maskinversion.regions.label_images import has_planes, read_plane_regions
-from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.regions.region_reading import read_regions
 from tests.scenes import label_image, picture
 
 SHAPE = (60, 80)

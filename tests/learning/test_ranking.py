@@ -9,7 +9,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.cli.captions import Words
 from napari_maskinversion.language.labels.presets import vocabulary_of, with_classifier
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
-from napari_maskinversion.learning.ranking import Ranker
+from napari_maskinversion.learning.classifier_ranking import Ranker
 from napari_maskinversion.results.settings import RunSettings
 from napari_maskinversion.results.spaces import Space
 

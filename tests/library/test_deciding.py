@@ -4,13 +4,13 @@ import pytest
 
 from napari_maskinversion.base.errors import InUseError
 from napari_maskinversion.base.identity import RegionKey
-from napari_maskinversion.library.deciding import decide_steps, take_back_steps
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.library.library_decisions import decide_steps, take_back_steps
 from napari_maskinversion.library.store import Store
 from napari_maskinversion.review.decisions import Decision
+from napari_maskinversion.review.multi_image_decisions import DecisionOutcome, DecisionRequest
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
-from napari_maskinversion.review.together import DecisionOutcome, DecisionRequest
 
 from .made import bundle, write_image
 

@@ -9,11 +9,11 @@ import pytest
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import ConfigError, InputError
-from napari_maskinversion.language.captions.building import build_bank
+from napari_maskinversion.language.captions.bank_building import build_bank
 from napari_maskinversion.language.captions.caption_files import Captions
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline import captions as captioning
-from napari_maskinversion.pipeline.captions import add_captions
+from napari_maskinversion.pipeline import caption_ranking as captioning
+from napari_maskinversion.pipeline.caption_ranking import add_captions
 from napari_maskinversion.pipeline.run import RegionChunk
 from napari_maskinversion.results.export import catalogue
 from tests.listeners import collect

@@ -11,8 +11,8 @@ from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import comparing
 from napari_maskinversion.pipeline.comparing import answer, cosine, with_one_change
-from napari_maskinversion.pipeline.progress import Progress, RegionChunk
 from napari_maskinversion.pipeline.run import PlaneTask, run_planes
+from napari_maskinversion.pipeline.run_progress import Progress, RegionChunk
 from napari_maskinversion.results.settings import RunSettings
 from tests.engine.tiny import tiny_clip
 from tests.listeners import collect

@@ -8,7 +8,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.generation.registry import load_decoder
 from napari_maskinversion.language.generation.settings import GenerationSettings
-from napari_maskinversion.pipeline.captions import (
+from napari_maskinversion.pipeline.caption_ranking import (
     CaptionRequest,
     generate_captions,
     model_of_run,

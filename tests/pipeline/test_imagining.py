@@ -16,7 +16,7 @@ from napari_maskinversion.base.errors import (
     ModelError,
     NotEnoughMemoryError,
 )
-from napari_maskinversion.diffusion.pictures import Picture, PictureStep
+from napari_maskinversion.diffusion.generated_pictures import Picture, PictureStep
 from napari_maskinversion.pipeline import imagining
 from napari_maskinversion.pipeline.labelling import label_regions
 from tests import tiny_decoders

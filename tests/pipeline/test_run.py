@@ -18,8 +18,8 @@ from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
 from napari_maskinversion.pipeline.estimate import estimate
-from napari_maskinversion.pipeline.progress import Progress, RegionChunk
 from napari_maskinversion.pipeline.run import PlaneTask, run_planes
+from napari_maskinversion.pipeline.run_progress import Progress, RegionChunk
 from napari_maskinversion.results.settings import RunSettings
 from tests.device import DEVICE
 from tests.listeners import collect

@@ -17,8 +17,8 @@ from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import window_runner
 from napari_maskinversion.pipeline.live import LiveRun
-from napari_maskinversion.pipeline.progress import Progress, RegionChunk
 from napari_maskinversion.pipeline.run import PlaneTask, run_planes
+from napari_maskinversion.pipeline.run_progress import Progress, RegionChunk
 from napari_maskinversion.results.settings import RunSettings
 from tests.listeners import collect
 from tests.scenes import demo_model, picture

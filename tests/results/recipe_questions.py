@@ -19,14 +19,14 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import identify_all, identify_image
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.base.units import Units
-from napari_maskinversion.batch.decided import stale_reasons
 from napari_maskinversion.batch.finished import Finished, differences, write_finished
 from napari_maskinversion.batch.image_task import ImageTask
-from napari_maskinversion.cli.running import embedded
+from napari_maskinversion.batch.project_decisions import stale_reasons
+from napari_maskinversion.cli.run_options import embedded
 from napari_maskinversion.language.labels.learned import Learned
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.learning.classifier import Classifier
-from napari_maskinversion.learning.ranking import Ranker
+from napari_maskinversion.learning.classifier_ranking import Ranker
 from napari_maskinversion.pipeline.job import Job
 from napari_maskinversion.pipeline.run import PlaneTask
 from napari_maskinversion.regions.label_images import PlaneRegions

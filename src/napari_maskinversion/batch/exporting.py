@@ -16,9 +16,9 @@ from ..results.export.archive import open_archive
 from ..results.export.bundle import AddImage, Bundle, ImageOfMany
 from ..results.export.catalogue import FORMATS, MANY, check_formats
 from ..review.reporting import decided_bundle
-from .decided import stale_reasons
 from .image_task import ARCHIVES, PART, part_name
 from .opened import OpenProject
+from .project_decisions import stale_reasons
 from .project_index import archive_file
 
 _STALE: Final = (

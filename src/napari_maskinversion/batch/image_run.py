@@ -28,11 +28,15 @@ from ..pipeline.inputs import open_inputs, vocabulary_in
 from ..pipeline.job import Job, open_job, run_job
 from ..pipeline.run import check_tasks
 from ..regions.annotations.annotation import Annotations
-from ..regions.annotations.reading import AnnotationFile, open_annotations, read_annotations
+from ..regions.annotations.annotation_reading import (
+    AnnotationFile,
+    open_annotations,
+    read_annotations,
+)
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.export.catalogue import FORMATS, write_results
-from ..results.export.tables import write_parquet
+from ..results.export.table_export import write_parquet
 from .addresses import address_of, exists, here
 from .finished import (
     MORE_FORMATS,

@@ -17,7 +17,7 @@ from ..images.decoding import PICTURES, SLIDES
 from ..images.ome_zarr import images_in, is_plate, is_zarr, label_images
 from ..images.opening import open_image
 from ..images.other_formats import SUFFIXES
-from ..regions.annotations.reading import is_annotations
+from ..regions.annotations.annotation_reading import is_annotations
 from ..review.decision_file import SUFFIX as DECISIONS
 from .addresses import address_of, exists, is_one, matching
 

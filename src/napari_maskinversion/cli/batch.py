@@ -15,15 +15,15 @@ import typer
 from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.wording import listed
-from ..batch.decided import keep_computed
+from ..batch.batch_model_sharing import RunTasks
+from ..batch.batch_running import FAILED, Plan, check_out, plan, write_failed
 from ..batch.executors import TaskExecutor, Work
 from ..batch.finished import check_removal, remove
 from ..batch.image_run import check_model, run_task
 from ..batch.image_task import DATA_SET, ImageTask, Report
 from ..batch.opened import OpenProject
 from ..batch.project import Project, project_file, project_images
-from ..batch.running import FAILED, Plan, check_out, plan, write_failed
-from ..batch.together import RunTasks
+from ..batch.project_decisions import keep_computed
 from ..language.captions.source import CaptionSource
 from ..library.library import Library
 from ..results.export.catalogue import FORMATS
@@ -33,7 +33,7 @@ from .console import INTERRUPTED, say
 from .library import Into, added, check_library
 from .many_images import BatchProgress, ManyImages, Where, counted, follow, problems_of
 from .options import split_names, with_settings
-from .running import load
+from .run_options import load
 
 INCOMPLETE: Final = 1  # exit code if images failed with --skip-bad, so that make notices
 

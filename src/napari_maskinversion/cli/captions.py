@@ -23,7 +23,7 @@ from ..language.generation.settings import SEARCHES, GenerationSettings, describ
 from ..language.labels.presets import vocabulary_of, with_classifier
 from ..language.labels.vocabulary import Vocabulary, to_text
 from ..language.ranking.query import check_expression, embed_expression
-from ..pipeline.captions import CaptionRequest, generate_captions
+from ..pipeline.caption_ranking import CaptionRequest, generate_captions
 from ..pipeline.job import open_job
 from ..results.printing import print_results
 from ..results.settings import RunSettings
@@ -37,7 +37,7 @@ from .options import (
     with_paper,
     with_settings,
 )
-from .running import embedded, load, load_captioner, say_unfinished
+from .run_options import embedded, load, load_captioner, say_unfinished
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

@@ -15,7 +15,7 @@ from ..language.labels.label import choose_templates
 from ..language.ranking.query import check_query, embed_query, wanted_and_not
 from ..language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, find
 from ..pipeline.job import Job, open_job, open_plane
-from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint, on_disk
+from ..regions.sam.sam_checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint, on_disk
 from ..results.export.archive import open_archive
 from ..results.settings import RunSettings
 from .console import ProgressBar, following, print_table, say
@@ -28,7 +28,7 @@ from .options import (
     with_paper,
     with_settings,
 )
-from .running import embedded, fetch_sam, load, say_unfinished
+from .run_options import embedded, fetch_sam, load, say_unfinished
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -190,7 +190,7 @@ def _proposer(
     """Load the SAM that was named, or one on this machine; None without any."""
     if wanted is None:
         return None
-    from ..regions.sam.loading import load_proposer
+    from ..regions.sam.sam_loading import load_proposer
 
     path = wanted if isinstance(wanted, Path) else fetch_sam(wanted)
     return load_proposer(path, device).asked(words)

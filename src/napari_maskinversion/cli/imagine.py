@@ -13,7 +13,14 @@ from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.progress_words import LOADING_DECODER
 from ..base.targets import check_targets
-from ..diffusion.pictures import RECORD, Condition, Imagined, Picture, PictureStep, file_of
+from ..diffusion.generated_pictures import (
+    RECORD,
+    Condition,
+    Imagined,
+    Picture,
+    PictureStep,
+    file_of,
+)
 from ..diffusion.settings import PictureSettings
 from ..images.plane_source import overview
 from ..pipeline.imagining import (
@@ -34,7 +41,7 @@ from ..pipeline.job import Job, open_job
 from ..results.settings import RunSettings
 from .console import ProgressBar, following, say
 from .options import ImageFile, MaskFiles, split_names, with_settings
-from .running import invert, load, say_unfinished
+from .run_options import invert, load, say_unfinished
 
 
 @with_settings(

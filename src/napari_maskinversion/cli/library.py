@@ -19,7 +19,7 @@ from ..library.searching import short_names
 from ..results.settings import RunSettings
 from .console import ProgressBar, echo, print_table, say
 from .options import template_option, with_option_groups
-from .running import load
+from .run_options import load
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Final, Self
 import typer
 
 from ..base.errors import InputError
+from ..batch.batch_model_sharing import Here
+from ..batch.batch_running import Plan, Underway, run_batch
 from ..batch.cluster import LOCAL, DaskCluster, check_dask
 from ..batch.executors import TaskExecutor, Work, Workers, gpus_for
 from ..batch.image_run import check_task
 from ..batch.image_task import ImageTask, Report
 from ..batch.pairing import Pairs, pair, read_table
-from ..batch.running import Plan, Underway, run_batch
-from ..batch.together import Here
 from .console import ProgressBar, say
 
 ProjectPlace = Annotated[

@@ -14,7 +14,7 @@ from ..engine.models.specs import DEMO, MODELS, Domain
 from ..results.settings import RunSettings
 from .console import echo, print_table, say
 from .options import with_settings
-from .running import fetch_model, fetch_sam, load
+from .run_options import fetch_model, fetch_sam, load
 
 models = typer.Typer(help="Models: list, download, check, calibrate.", no_args_is_help=True)
 
@@ -28,7 +28,7 @@ def list_command(
     """List the models, and whether they are on this machine."""
     from ..engine.models.registry import list_models, model_state
     from ..engine.models.specs import ELSEWHERE
-    from ..regions.sam.checkpoints import CHECKPOINTS
+    from ..regions.sam.sam_checkpoints import CHECKPOINTS
 
     rows: list[tuple[str, ...]] = []
     for spec in list_models():
@@ -120,7 +120,7 @@ def fetch_command(
     name: Annotated[str, typer.Argument(help="Model name, or that of a SAM checkpoint (vit_b).")],
 ) -> None:
     """Download a model's weights. After Ctrl-C the next fetch continues."""
-    from ..regions.sam.checkpoints import get_checkpoint, is_checkpoint
+    from ..regions.sam.sam_checkpoints import get_checkpoint, is_checkpoint
 
     path = fetch_sam(get_checkpoint(name)) if is_checkpoint(name) else fetch_model(name)
     echo(f"{name} is at {path}")
@@ -134,7 +134,7 @@ def check_command(
 ) -> None:
     """Run a model on known images and check its answers, in about a minute."""
     from ..pipeline.model_check import check_model, describe_model, rank_regions
-    from ..regions.sam.checkpoints import is_checkpoint
+    from ..regions.sam.sam_checkpoints import is_checkpoint
 
     if is_checkpoint(name):
         raise InputError(f"{name} is a SAM, which reads no labels; check models of 'models list'.")

@@ -21,7 +21,7 @@ from ..base.locks import Lock, hold
 from ..base.targets import check_targets
 from ..language.labels.label import TEMPLATES
 from ..pipeline.inputs import input_files
-from ..regions.annotations.reading import FORMATS as ANNOTATION_FORMATS
+from ..regions.annotations.annotation_reading import FORMATS as ANNOTATION_FORMATS
 from ..results.export.bundle import Bundle
 from ..results.export.catalogue import DEFAULT, FORMATS, check_formats, write_results
 from ..results.settings import (

@@ -12,6 +12,8 @@ from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.targets import check_targets
 from ..base.wording import listed
+from ..batch.batch_model_sharing import Here
+from ..batch.batch_running import plan
 from ..batch.exporting import export_steps
 from ..batch.opened import OUT, OpenProject, added_images, edit
 from ..batch.project import (
@@ -25,8 +27,6 @@ from ..batch.project import (
     stored_settings,
     write_project,
 )
-from ..batch.running import plan
-from ..batch.together import Here
 from ..language.captions.source import CaptionSource
 from ..pipeline.inputs import input_files
 from ..results.export.catalogue import FORMATS, JOINED

@@ -18,7 +18,7 @@ from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..results.settings import RunSettings
 from .console import say
 from .options import ImageFile, with_settings
-from .running import load
+from .run_options import load
 
 ENDINGS: Final = (".png", ".tif", ".tiff")
 

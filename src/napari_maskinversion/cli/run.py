@@ -10,7 +10,7 @@ from ..base.wording import listed
 from ..language.labels.label import TEMPLATES
 from ..library.library import Library
 from ..pipeline.job import Job, open_job
-from ..regions.annotations.reading import is_annotations
+from ..regions.annotations.annotation_reading import is_annotations
 from ..results.agreement import agreement_of
 from ..results.export.heatmaps import check_room, pages_are_planes
 from ..results.printing import print_results
@@ -25,7 +25,7 @@ from .options import (
     with_paper,
     with_settings,
 )
-from .running import invert, load, say_unfinished
+from .run_options import invert, load, say_unfinished
 
 _LISTED: Final = 8  # names in a text
 LARGEST_INPUT: Final = (1024, 1024)  # pixels of heatmaps that are kept at the model's input size

@@ -18,7 +18,6 @@ from ..base.wording import counted
 from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..regions.annotations.label_maps import write_labels
 from ..regions.cleanup import CleanUp, clean_region
-from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint
 from ..regions.sam.prompts import (
     AutomaticConfig,
     Prompt,
@@ -27,10 +26,11 @@ from ..regions.sam.prompts import (
     read_points,
     regions_of_boxes,
 )
+from ..regions.sam.sam_checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint
 from ..results.settings import RunSettings
 from .console import following, print_table, say
 from .options import ImageFile, with_settings
-from .running import fetch_sam
+from .run_options import fetch_sam
 
 if TYPE_CHECKING:
     from ..images.plane_source import PlaneSource
@@ -131,7 +131,7 @@ def _load(wanted: Path | CheckpointSpec, device: str) -> Segmenter:
     """Load a checkpoint, and download it first if necessary."""
     if isinstance(wanted, CheckpointSpec):
         wanted = fetch_sam(wanted)
-    from ..regions.sam.loading import load_segmenter
+    from ..regions.sam.sam_loading import load_segmenter
 
     return load_segmenter(wanted, device)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import InputError
 from ..images.decoding import open_picture
-from .vocabulary import REAL
+from .scene_words import REAL
 
 FOLDER_VARIABLE: Final = "NAPARI_MASKINVERSION_DATA"
 Split = Literal["train", "validation", "test"]

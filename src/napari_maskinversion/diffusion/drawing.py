@@ -37,7 +37,7 @@ from ..base.reading import read_json
 from ..base.wording import one_line
 from ..engine.compute.compute_lock import computing
 from .decoders import DecoderFolder
-from .pictures import Condition
+from .generated_pictures import Condition
 from .settings import PictureSettings
 
 FloatArray = npt.NDArray[np.float32]

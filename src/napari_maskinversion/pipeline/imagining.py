@@ -20,7 +20,7 @@ from ..base.identity import file_sha256
 from ..base.progress import Tick, listening, tell, telling
 from ..base.regions import Regions
 from ..diffusion.decoders import DecoderFolder, open_folder, prior_file
-from ..diffusion.pictures import Condition, Imagined, Picture, PictureStep
+from ..diffusion.generated_pictures import Condition, Imagined, Picture, PictureStep
 from ..diffusion.settings import PictureSettings
 from ..engine.compute.lazy_torch import device_name, free_memory
 from ..engine.models.registry import get_spec, own_model

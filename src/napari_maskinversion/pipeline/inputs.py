@@ -21,9 +21,9 @@ from ..language.labels.label import Label
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.annotation import Annotations, on_axes
-from ..regions.annotations.reading import is_annotations, read_annotations
+from ..regions.annotations.annotation_reading import is_annotations, read_annotations
 from ..regions.label_images import PlaneRegions, has_planes, read_plane_regions, series_of
-from ..regions.reading import mask_files, mask_notes, read_masks
+from ..regions.region_reading import mask_files, mask_notes, read_masks
 from ..results.settings import RunSettings
 from .run import PlaneTask
 

@@ -17,7 +17,7 @@ from ..base.units import Units
 from ..language.captions.bank import CaptionBank
 from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.annotation import Annotations
-from ..regions.annotations.reading import read_annotations
+from ..regions.annotations.annotation_reading import read_annotations
 from ..results.export.bundle import Bundle, Masks, compress_masks, inputs_recipe
 from ..results.recipe import Recipe
 from ..results.results import Results

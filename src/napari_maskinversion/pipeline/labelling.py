@@ -18,13 +18,13 @@ from ..images.plane_source import PlaneSource
 from ..language.captions.bank import CaptionBank
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
-from ..regions.reading import renumber_black_and_white
+from ..regions.region_reading import renumber_black_and_white
 from ..results.results import Results
 from ..results.settings import RunSettings
-from .captions import CaptionRequest, generate_captions
+from .caption_ranking import CaptionRequest, generate_captions
 from .job import Job
-from .progress import Progress, RegionChunk
 from .run import PlaneTask, check_tasks
+from .run_progress import Progress, RegionChunk
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

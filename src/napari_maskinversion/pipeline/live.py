@@ -18,9 +18,9 @@ from ..results.run_info import RunInfo
 from ..results.settings import RunSettings
 from . import run as pipeline
 from .encoded_windows import EncodedWindows
-from .progress import RegionChunk
 from .reranking import rerank
 from .run import PlaneTask
+from .run_progress import RegionChunk
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

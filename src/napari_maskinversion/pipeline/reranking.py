@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..base.errors import ModelError
 from ..language.labels.presets import unknown_to
 from ..language.text import embed_vocabulary
-from ..learning.ranking import Ranker
+from ..learning.classifier_ranking import Ranker
 from ..results.results import Results
 
 if TYPE_CHECKING:

@@ -21,16 +21,16 @@ from ..language.labels.presets import unknown_to
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking
 from ..language.ranking.uncertainty import UncertaintyConfig
+from ..learning.classifier_ranking import Ranker
 from ..learning.features import Measured
-from ..learning.ranking import Ranker
 from ..regions.measures import measure
 from ..results.calibrations import calibration_of
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.run_info import Machine, RunInfo
 from ..results.settings import RunSettings
-from .captions import Captioner
-from .progress import RegionChunk
+from .caption_ranking import Captioner
+from .run_progress import RegionChunk
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

@@ -34,7 +34,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..language.text import embed_vocabulary
 from ..results.region_result import SMALLER_INPUT, WindowRecord
 from .encoded_windows import Encoded, EncodedWindows
-from .progress import Progress, Stage
+from .run_progress import Progress, Stage
 from .timings import remember
 
 if TYPE_CHECKING:

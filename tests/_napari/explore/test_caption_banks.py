@@ -8,10 +8,10 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
-from napari_maskinversion._napari.explore.captions import CaptionsSection, check_model
+from napari_maskinversion._napari.explore.captions_section import CaptionsSection, check_model
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.engine.models.backbone import Backbone
-from napari_maskinversion.language.captions.building import build_bank
+from napari_maskinversion.language.captions.bank_building import build_bank
 from napari_maskinversion.language.captions.caption_files import Captions
 from tests.scenes import demo_model
 

@@ -14,7 +14,7 @@ from napari_maskinversion.base.identity import ImagePlace, RegionKey
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.decisions import Change, Decision
-from napari_maskinversion.review.together import DecisionOutcome
+from napari_maskinversion.review.multi_image_decisions import DecisionOutcome
 from tests.library.made import bundle
 
 _LEFT, _NONE = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton

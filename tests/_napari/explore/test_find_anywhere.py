@@ -12,8 +12,8 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline import finding
-from napari_maskinversion.regions.sam import loading, sam3
-from napari_maskinversion.regions.sam.checkpoints import sam3_folder
+from napari_maskinversion.regions.sam import sam3, sam_loading
+from napari_maskinversion.regions.sam.sam_checkpoints import sam3_folder
 from tests.regions.sam.tiny import save_sam3
 
 
@@ -234,13 +234,13 @@ def test_sam_3_finds_by_words_where_its_folder_is(qtbot, viewer, dock, monkeypat
     save_sam3(sam3_folder())
     monkeypatch.setattr(sam3, "_SCORE", 0.0)  # random weights are sure of nothing
     asked, loaded = [], []
-    real, load = sam3.Concepts.segment_everything, loading.load_proposer
+    real, load = sam3.Concepts.segment_everything, sam_loading.load_proposer
     monkeypatch.setattr(
         sam3.Concepts,
         "segment_everything",
         lambda one, *a: (asked.append(one.words), real(one, *a))[1],
     )
-    monkeypatch.setattr(loading, "load_proposer", lambda *a: (loaded.append(1), load(*a))[1])
+    monkeypatch.setattr(sam_loading, "load_proposer", lambda *a: (loaded.append(1), load(*a))[1])
     viewer.add_image(np.random.default_rng(1).integers(0, 255, (60, 60, 3), dtype=np.uint8))
     panel = dock(words="cell")
     panel.reveal("explore")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.explore.find import _COLUMNS, FindSection
+from napari_maskinversion._napari.explore.find_section import _COLUMNS, FindSection
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.ranking.query import embed_query
 from napari_maskinversion.results.results import Results

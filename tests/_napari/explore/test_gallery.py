@@ -15,15 +15,15 @@ from napari_maskinversion.app.session import ProjectState, RegionPlace, outdated
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.base.progress import tick
-from napari_maskinversion.batch.decided import decide_steps
 from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.batch.project_decisions import decide_steps
 from napari_maskinversion.batch.project_index import archive_file, place_in
-from napari_maskinversion.library import deciding
+from napari_maskinversion.library import library_decisions
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.store import Store
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Change, Decision
-from napari_maskinversion.review.together import DecisionOutcome, DecisionRequest
+from napari_maskinversion.review.multi_image_decisions import DecisionOutcome, DecisionRequest
 from tests._napari.images.conftest import (
     cancelled_after,
     decided,
@@ -333,10 +333,10 @@ def test_regions_of_a_library_are_decided_and_taken_back(
         qtbot.waitUntil(lambda: not gallery.decider.busy)
     assert "image-0.png: saved with the image; the library" in messages.pop()
     assert not len(library.rows(decision="accepted"))
-    for work in (cannot, deciding.take_back_steps):
+    for work in (cannot, library_decisions.take_back_steps):
         assert gallery.buttons["undo"].isEnabled()
         with monkeypatch.context() as patch:
-            patch.setattr(deciding, "take_back_steps", work)
+            patch.setattr(library_decisions, "take_back_steps", work)
             gallery.undo()
             qtbot.waitUntil(lambda: not gallery.decider.busy)
     assert not gallery.buttons["undo"].isEnabled()
@@ -362,9 +362,9 @@ def test_regions_of_a_library_are_decided_and_taken_back(
     assert [states(gallery)[row][0] for row in (0, 4)] == ["accepted", "undecided"]
     (tmp_path / "away.png").rename(tmp_path / "image-0.png")
     with monkeypatch.context() as patch:  # only the rest is taken back by now
-        steps, asked = deciding.take_back_steps, []
+        steps, asked = library_decisions.take_back_steps, []
         patch.setattr(
-            deciding,
+            library_decisions,
             "take_back_steps",
             lambda where, ids, last: asked.extend(last.steps) or steps(where, ids, last),
         )

@@ -9,7 +9,7 @@ import skimage.io
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QLabel
 
-from napari_maskinversion._napari.explore.imagine import ImagineSection
+from napari_maskinversion._napari.explore.imagine_section import ImagineSection
 from tests import tiny_decoders
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from napari_maskinversion._napari.explore.embedding_map import (
+from napari_maskinversion._napari.explore.map_window import (
     NOTHING,
     by_column,
     columns_of,

@@ -17,9 +17,9 @@ from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.explain.interpolation import heatmap
 from napari_maskinversion.engine.methods.registry import Method
-from napari_maskinversion.pipeline import comparing, progress
+from napari_maskinversion.pipeline import comparing, run_progress
 from napari_maskinversion.pipeline.explaining import Explainer
-from napari_maskinversion.pipeline.progress import Progress
+from napari_maskinversion.pipeline.run_progress import Progress
 from napari_maskinversion.results.settings import fields_of
 from tests.engine.tiny import tiny_clip
 from tests.scenes import demo_model, picture
@@ -33,7 +33,7 @@ def test_what_is_done_where_memory_runs_out_is_said_in_the_panel(
     qtbot, widget, slow, messages, monkeypatch
 ):
     said = "Not enough memory: 8 regions at once"
-    monkeypatch.setattr(progress, "Progress", partial(progress.Progress, note=said))
+    monkeypatch.setattr(run_progress, "Progress", partial(run_progress.Progress, note=said))
     widget.start()
     slow.go.release(2)
     qtbot.waitUntil(lambda: said in widget.foot.status.text())

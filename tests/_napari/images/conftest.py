@@ -11,11 +11,11 @@ import skimage.io
 from napari_maskinversion.app.project.images_work import suggest_work
 from napari_maskinversion.app.session import Action
 from napari_maskinversion.app.work.model_store import ModelStore
-from napari_maskinversion.batch.decided import summarize
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
+from napari_maskinversion.batch.project_decisions import summarize
 from napari_maskinversion.batch.project_index import archive_file
-from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.regions.region_reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review

@@ -16,16 +16,16 @@ from napari_maskinversion.app.project.images_work import About, suggest_work
 from napari_maskinversion.app.session import Action, staleness
 from napari_maskinversion.app.work.driver import Job, show
 from napari_maskinversion.app.work.model_store import ModelStore
-from napari_maskinversion.batch.decided import Summary
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project, write_project
+from napari_maskinversion.batch.project_decisions import Summary
 from napari_maskinversion.batch.project_index import archive_file
 from napari_maskinversion.results.export import bundle as bundle_module
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import MANY
+from napari_maskinversion.review.multi_image_decisions import DecisionOutcome
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
-from napari_maskinversion.review.together import DecisionOutcome
 from tests._napari.tasks import do
 from tests.scenes import label_image, picture
 

@@ -13,15 +13,15 @@ from qtpy.QtCore import QTimer
 
 from napari_maskinversion._napari.images import ahead
 from napari_maskinversion.app.layer_input.layer_facts import is_ours
-from napari_maskinversion.app.project.opening import open_project_image
 from napari_maskinversion.app.project.project_files import new_project
+from napari_maskinversion.app.project.project_opening import open_project_image
 from napari_maskinversion.app.work.driver import show
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch import opened
 from napari_maskinversion.batch.image_run import run_task
 from napari_maskinversion.batch.opened import OpenProject, Place, write_place
 from napari_maskinversion.batch.project import Project, read_project
-from napari_maskinversion.regions.annotations.reading import read_annotations
+from napari_maskinversion.regions.annotations.annotation_reading import read_annotations
 from tests.scenes import picture
 
 from .conftest import (

@@ -13,8 +13,8 @@ from napari_maskinversion.app.explore.region_sources import library_source, open
 from napari_maskinversion.app.layer_input.layer_facts import FILE
 from napari_maskinversion.app.session import RegionPlace
 from napari_maskinversion.base.identity import ImagePlace, RegionKey
-from napari_maskinversion.batch.decided import add_to_library
 from napari_maskinversion.batch.opened import OpenProject, edit
+from napari_maskinversion.batch.project_decisions import add_to_library
 from napari_maskinversion.batch.project_index import archive_file
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results

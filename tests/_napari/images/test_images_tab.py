@@ -7,9 +7,9 @@ from qtpy.QtCore import Qt
 
 from napari_maskinversion.app.session import Action
 from napari_maskinversion.base import progress
-from napari_maskinversion.batch.decided import summarize
 from napari_maskinversion.batch.opened import OpenProject, is_drawn, read_place
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
+from napari_maskinversion.batch.project_decisions import summarize
 from napari_maskinversion.batch.project_index import archive_file
 
 from ..panel.test_frame import MOST, NARROW, controls, names

@@ -7,9 +7,9 @@ import pytest
 import tifffile
 
 from napari_maskinversion.app.session import Action, staleness
-from napari_maskinversion.batch.decided import summarize
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
+from napari_maskinversion.batch.project_decisions import summarize
 from napari_maskinversion.batch.project_index import archive_file
 from napari_maskinversion.pipeline.inputs import open_inputs
 from napari_maskinversion.results.export.archive import open_archive

@@ -11,8 +11,12 @@ import pytest
 
 from napari_maskinversion.app.project import images_work
 from napari_maskinversion.app.project.images_work import About, decide_work, suggest_work
-from napari_maskinversion.app.project.opening import count_regions, is_computed, open_project_image
 from napari_maskinversion.app.project.project_disk import Edits, ProjectDisk, defaults
+from napari_maskinversion.app.project.project_opening import (
+    count_regions,
+    is_computed,
+    open_project_image,
+)
 from napari_maskinversion.app.work.driver import Job
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base import progress, reading
@@ -20,17 +24,17 @@ from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch import opened as batch_opened
-from napari_maskinversion.batch.decided import add_to_library, decide_steps
 from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
+from napari_maskinversion.batch.project_decisions import add_to_library, decide_steps
 from napari_maskinversion.language.labels.label import Label
 from napari_maskinversion.language.labels.presets import vocabulary_of
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.learning.classifier import Classifier
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.settings import RunSettings
-from napari_maskinversion.review.together import DecisionRequest
+from napari_maskinversion.review.multi_image_decisions import DecisionRequest
 from tests._napari.tasks import do
 
 from .conftest import save

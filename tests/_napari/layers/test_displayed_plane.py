@@ -11,8 +11,8 @@ from napari.layers import Image
 from napari.utils.colormaps import Colormap
 
 from napari_maskinversion.app.layer_input.coordinates import ViewPoint, plane_of
+from napari_maskinversion.app.layer_input.input_pictures import copy_picture
 from napari_maskinversion.app.layer_input.layer_facts import FILE, file_of
-from napari_maskinversion.app.layer_input.pictures import copy_picture
 from napari_maskinversion.app.layer_input.run_input import changes_pixels, shown_to_model
 from napari_maskinversion.app.requests.preparing import background_of, image_layers, prepare
 from napari_maskinversion.app.session import Scope, Session

@@ -10,7 +10,7 @@ from dask.array import from_array
 from napari.components import ViewerModel
 
 from napari_maskinversion.app.layer_input.coordinates import ViewPoint
-from napari_maskinversion.app.layer_input.pictures import copy_picture
+from napari_maskinversion.app.layer_input.input_pictures import copy_picture
 from napari_maskinversion.app.layer_input.run_input import RunInput, copy_regions, picture_digest
 from napari_maskinversion.base.errors import InputError
 
@@ -125,7 +125,7 @@ def test_a_part_that_fails_does_not_keep_the_panel_from_opening(viewer, dock, mo
         raise AttributeError("no such thing")
 
     monkeypatch.setattr("napari_maskinversion._napari.run.content", fail)
-    monkeypatch.setattr("napari_maskinversion._napari.explore.find.FindSection.bind", fail)
+    monkeypatch.setattr("napari_maskinversion._napari.explore.find_section.FindSection.bind", fail)
     panel = dock(words=None)
     shown = panel.foot.status.text()
     assert "The part 'finder' does not work: no such thing" in shown

@@ -14,9 +14,9 @@ from roifile import ImagejRoi
 from napari_maskinversion._napari.plugin.annotation_files import get_reader, write_coco_layer
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.annotation_reading import FORMATS
 from napari_maskinversion.regions.annotations.coco_writing import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
-from napari_maskinversion.regions.annotations.reading import FORMATS
 from tests.regions.annotations.shapes import RING, drawn
 
 from .test_plugin import NAME, manifest, plugin  # noqa: F401

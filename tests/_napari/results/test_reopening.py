@@ -11,7 +11,7 @@ from napari_maskinversion.app.requests.preparing import prepare
 from napari_maskinversion.app.session import staleness
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base.regions import Region
-from napari_maskinversion.regions.annotations.reading import read_annotations
+from napari_maskinversion.regions.annotations.annotation_reading import read_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from tests._napari.explore.test_why_widget import choose, heat, opened, press, wait
 from tests.engine.tiny import tiny_clip

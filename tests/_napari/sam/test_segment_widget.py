@@ -27,13 +27,13 @@ from napari_maskinversion.base.progress import telling
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.regions.annotations.label_maps import draw_labels
 from napari_maskinversion.regions.sam import segmenter
-from napari_maskinversion.regions.sam.loading import load_segmenter
 from napari_maskinversion.regions.sam.prompts import (
     AutomaticConfig,
     Prompt,
     read_boxes,
     read_points,
 )
+from napari_maskinversion.regions.sam.sam_loading import load_segmenter
 from tests.regions.sam.tiny import save_tiny, tiny_sam2
 
 PLACE = {"scale": (2.0, 0.5), "rotate": 30, "translate": (7.0, -3.0)}

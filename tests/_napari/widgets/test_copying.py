@@ -6,7 +6,7 @@ from qtpy.QtGui import QGuiApplication, QStandardItem, QStandardItemModel
 from qtpy.QtWidgets import QListWidgetItem
 
 from napari_maskinversion._napari.results.region_details import CaptionList
-from napari_maskinversion._napari.widgets.tables import table_view
+from napari_maskinversion._napari.widgets.table_views import table_view
 
 
 def table(text):

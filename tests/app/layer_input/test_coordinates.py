@@ -10,9 +10,9 @@ from napari_maskinversion._napari.layers.heatmap import HeatmapLayer
 from napari_maskinversion._napari.layers.results_on_canvas import bring_into_view
 from napari_maskinversion.app.layer_input import layer_facts as layers
 from napari_maskinversion.app.layer_input.coordinates import Grid, ViewPoint, plane_of
+from napari_maskinversion.app.layer_input.input_pictures import copy_picture
 from napari_maskinversion.app.layer_input.label_layers import label_type
 from napari_maskinversion.app.layer_input.layer_facts import count_regions
-from napari_maskinversion.app.layer_input.pictures import copy_picture
 from napari_maskinversion.app.layer_input.run_input import RunInput, copy_regions
 from napari_maskinversion.base.errors import EmptyMaskError, InputError
 

@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.bench.datasets.base import BadRecordError, Sample
-from napari_maskinversion.bench.datasets.label_images import VOC
+from napari_maskinversion.bench.datasets.dataset import BadRecordError, Sample
+from napari_maskinversion.bench.datasets.label_image_dataset import VOC
 from napari_maskinversion.bench.datasets.registry import DATASETS
 from napari_maskinversion.cli.bench import data_sets
 from tests.scenes import demo_model

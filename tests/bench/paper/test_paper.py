@@ -18,7 +18,7 @@ from torch.nn.functional import interpolate
 from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.bench import paper as paper_package
-from napari_maskinversion.bench.datasets.base import Sample
+from napari_maskinversion.bench.datasets.dataset import Sample
 from napari_maskinversion.bench.datasets.registry import DATASETS
 from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.entries import SAM, Entry, changed
@@ -36,9 +36,9 @@ from napari_maskinversion.bench.measures.statistics import (
     retrieval_figures,
     sentences_for_masks,
 )
-from napari_maskinversion.bench.paper import running
+from napari_maskinversion.bench.paper import paper_running
 from napari_maskinversion.bench.paper.choices import choose, inversion_of
-from napari_maskinversion.bench.paper.running import TimedPart, time_part
+from napari_maskinversion.bench.paper.paper_running import TimedPart, time_part
 from napari_maskinversion.bench.paper.tables import (
     BACKBONES,
     TABLES,
@@ -52,12 +52,12 @@ from napari_maskinversion.bench.paper.tables import (
 from napari_maskinversion.bench.reports import paper_report
 from napari_maskinversion.bench.reports.plots import LOOKS, draw_table
 from napari_maskinversion.cli.bench import paper as command
-from napari_maskinversion.cli.running import load
+from napari_maskinversion.cli.run_options import load
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.language.generation.decoder import CaptionDecoder
-from napari_maskinversion.regions.sam.loading import load_segmenter
+from napari_maskinversion.regions.sam.sam_loading import load_segmenter
 from napari_maskinversion.results.settings import RunSettings
 from tests.language.generation.checkpoints import write_decap
 from tests.regions.sam.tiny import save_tiny
@@ -455,7 +455,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[TimedPart]:
         ends = {"value": value, "low": value - 0.1, "high": value + 0.2}
         return {**ends, "encoding": 0.1, "route": route, "side": 32}
 
-    monkeypatch.setattr(running, "time_part", clock)
+    monkeypatch.setattr(paper_running, "time_part", clock)
     return parts
 
 
@@ -484,7 +484,7 @@ def test_seconds_are_of_both_routes(paper: Bench, timed: list[TimedPart]) -> Non
 
 
 def test_an_inversion_is_timed_by_the_route_that_is_asked_for() -> None:
-    for route in get_args(running.Route):
+    for route in get_args(paper_running.Route):
         part = time_part(demo_model(), TimedPart(2, 64, route), InversionConfig(steps=1))
         assert part["route"] == route
         assert 0 < part["low"] <= part["value"] <= part["high"]

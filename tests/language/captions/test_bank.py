@@ -19,7 +19,7 @@ from napari_maskinversion.base.errors import (
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.language.captions import bank as module
 from napari_maskinversion.language.captions.bank import open_bank
-from napari_maskinversion.language.captions.building import (
+from napari_maskinversion.language.captions.bank_building import (
     build_bank,
     continue_bank,
 )

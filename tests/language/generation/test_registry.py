@@ -8,7 +8,7 @@ import pytest
 
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base.errors import ConfigError, InputError, ModelError, OfflineError
-from napari_maskinversion.language.captions.building import build_bank
+from napari_maskinversion.language.captions.bank_building import build_bank
 from napari_maskinversion.language.captions.caption_files import read_captions
 from napari_maskinversion.language.generation import registry
 from napari_maskinversion.language.generation.decoder import CaptionDecoder

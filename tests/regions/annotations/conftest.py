@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from napari_maskinversion.regions.annotations.reading import read_annotations
+from napari_maskinversion.regions.annotations.annotation_reading import read_annotations
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ import pytest
 
 from napari_maskinversion.base.errors import InputError, MaskShapeError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.regions.annotations.reading import is_annotations, read_annotations
+from napari_maskinversion.regions.annotations.annotation_reading import (
+    is_annotations,
+    read_annotations,
+)
 from tests.scenes import label_image
 
 from .shapes import same

@@ -14,10 +14,13 @@ from napari_maskinversion.base.errors import InputError, MaskShapeError, NotList
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations import json_files, rle
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.annotation_reading import (
+    open_annotations,
+    read_annotations,
+)
 from napari_maskinversion.regions.annotations.coco import UNNAMED
 from napari_maskinversion.regions.annotations.coco_writing import write_coco, write_coco_of_many
 from napari_maskinversion.regions.annotations.listed_images import ImageReference
-from napari_maskinversion.regions.annotations.reading import open_annotations, read_annotations
 
 from .files import coco
 from .shapes import PLANE, RING, full, regions, same

@@ -8,7 +8,7 @@ from PIL import Image
 
 from napari_maskinversion.base.errors import InputError, MaskShapeError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.regions.annotations.reading import read_annotations
+from napari_maskinversion.regions.annotations.annotation_reading import read_annotations
 from tests.scenes import label_image
 
 from .shapes import same

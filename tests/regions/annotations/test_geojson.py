@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.units import Georeference
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.annotation_reading import read_annotations
 from napari_maskinversion.regions.annotations.coco_writing import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
-from napari_maskinversion.regions.annotations.reading import read_annotations
 
 from .files import feature, geojson
 from .shapes import PLANE, RING, annotations, drawn, full, same

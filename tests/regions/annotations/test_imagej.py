@@ -8,7 +8,7 @@ from roifile import ROI_OPTIONS, ROI_SUBTYPE, ROI_TYPE, ImagejRoi, roiwrite
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.regions.annotations import imagej
-from napari_maskinversion.regions.annotations.reading import read_annotations
+from napari_maskinversion.regions.annotations.annotation_reading import read_annotations
 
 from .shapes import full
 

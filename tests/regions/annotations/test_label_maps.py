@@ -7,7 +7,7 @@ import tifffile
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations.label_maps import draw_labels, write_labels
-from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.regions.region_reading import read_regions
 from napari_maskinversion.regions.sam.prompts import BoxMark, Prompt, gather, regions_of_boxes
 from tests.disk import full_after
 

@@ -114,7 +114,7 @@ def test_a_record_is_not_left_out_where_memory_ran_out(read, monkeypatch):
     def full(*_):
         raise MemoryError("no room")
 
-    monkeypatch.setattr("napari_maskinversion.regions.annotations.building.fill", full)
+    monkeypatch.setattr("napari_maskinversion.regions.annotations.annotation_building.fill", full)
     with pytest.raises(MemoryError):
         read(PAGES["coco"](SOUND["coco"]))
 

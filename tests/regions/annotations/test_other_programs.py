@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from napari_maskinversion.base.errors import InputError, NoRegionsError, NotListedError
-from napari_maskinversion.regions.annotations.reading import (
+from napari_maskinversion.regions.annotations.annotation_reading import (
     is_annotations,
     open_annotations,
     read_annotations,

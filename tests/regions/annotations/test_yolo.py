@@ -4,7 +4,7 @@ import pytest
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.regions.annotations import yolo
-from napari_maskinversion.regions.annotations.reading import read_annotations
+from napari_maskinversion.regions.annotations.annotation_reading import read_annotations
 
 SHAPE = (20, 40)
 BOX = "1 0.5 0.5 0.25 0.5"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_maskinversion.regions.sam.loading import load_segmenter
+from napari_maskinversion.regions.sam.sam_loading import load_segmenter
 
 from .tiny import save_tiny
 

@@ -11,7 +11,7 @@ import pytest
 from napari_maskinversion.base.cache_folder import MARKER, cache_folder
 from napari_maskinversion.base.errors import ModelError, OfflineError
 from napari_maskinversion.base.progress import Tick
-from napari_maskinversion.regions.sam.checkpoints import (
+from napari_maskinversion.regions.sam.sam_checkpoints import (
     CHECKPOINTS,
     CheckpointSpec,
     fetch_checkpoint,

@@ -9,8 +9,8 @@ from safetensors.torch import save_file
 from segment_anything import sam_model_registry
 
 from napari_maskinversion.base.errors import ModelError
-from napari_maskinversion.regions.sam.loading import load_segmenter
 from napari_maskinversion.regions.sam.sam1 import load_sam
+from napari_maskinversion.regions.sam.sam_loading import load_segmenter
 
 from .tiny import SIDE, save_tiny, tiny_sam
 

@@ -14,13 +14,13 @@ from transformers import Sam2ImageProcessor, Sam2Model
 from napari_maskinversion.base.errors import ModelError, OfflineError
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.regions.sam import folders
-from napari_maskinversion.regions.sam.checkpoints import (
+from napari_maskinversion.regions.sam.prompts import AutomaticConfig, Prompt
+from napari_maskinversion.regions.sam.sam_checkpoints import (
     CheckpointSpec,
     fetch_checkpoint,
     file_or_checkpoint,
 )
-from napari_maskinversion.regions.sam.loading import load_segmenter
-from napari_maskinversion.regions.sam.prompts import AutomaticConfig, Prompt
+from napari_maskinversion.regions.sam.sam_loading import load_segmenter
 
 from .tiny import SIDE, save_tiny, tiny_sam2
 

@@ -13,14 +13,14 @@ from napari_maskinversion import find_regions
 from napari_maskinversion.base.errors import ConfigError, InputError, ModelError
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.regions.sam import sam3
-from napari_maskinversion.regions.sam.checkpoints import (
+from napari_maskinversion.regions.sam.prompts import AutomaticConfig
+from napari_maskinversion.regions.sam.sam_checkpoints import (
     file_or_checkpoint,
     get_checkpoint,
     on_disk,
     sam3_folder,
 )
-from napari_maskinversion.regions.sam.loading import load_proposer
-from napari_maskinversion.regions.sam.prompts import AutomaticConfig
+from napari_maskinversion.regions.sam.sam_loading import load_proposer
 
 from .tiny import SIDE3, save_sam3
 

@@ -10,7 +10,7 @@ import torch
 from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
 from safetensors.torch import load_file
 
-from napari_maskinversion.demo_model.vocabulary import NAMES, taught
+from napari_maskinversion.demo_model.scene_words import NAMES, taught
 from napari_maskinversion.engine.models.specs import bundled_folder
 from research.demo_model import card
 from research.demo_model.maps import encode

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from napari_maskinversion import wrap_open_clip
-from napari_maskinversion.demo_model.vocabulary import names_in, names_of
+from napari_maskinversion.demo_model.scene_words import names_in, names_of
 from napari_maskinversion.language.generation.small_gpt import SmallDecoder
 from research.demo_model.captions import (
     CaptionRecipe,

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.drawn.sprites import SETS
 from napari_maskinversion import load_model
-from napari_maskinversion.demo_model.vocabulary import DRAWN
+from napari_maskinversion.demo_model.scene_words import DRAWN
 from napari_maskinversion.language.generation.small_gpt import read_record
 from research.demo_model.card import CARD
 from research.demo_model.pictograms import EVERY_SET

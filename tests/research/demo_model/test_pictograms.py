@@ -11,7 +11,7 @@ from benchmarks.drawn.sprites import (
     SEEN_STYLES,
     STYLES,
 )
-from napari_maskinversion.demo_model.vocabulary import find
+from napari_maskinversion.demo_model.scene_words import find
 from research.demo_model.pictograms import PICTOGRAMS, load_drawings
 from tests.emoji_sets import write_sets
 

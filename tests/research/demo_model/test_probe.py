@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from napari_maskinversion.demo_model.domains import Picture
-from napari_maskinversion.demo_model.vocabulary import CHOSEN, REAL
+from napari_maskinversion.demo_model.scene_words import CHOSEN, REAL
 from research.demo_model.model import build_model
 from research.demo_model.probe import Answers, Judge, auc, worth, worth14
 from research.demo_model.views import Views

@@ -9,7 +9,7 @@ from PIL import Image
 
 from benchmarks.drawn.sprites import SETS, UNSEEN_STYLE
 from napari_maskinversion.demo_model.domains import files_of
-from napari_maskinversion.demo_model.vocabulary import NAMES
+from napari_maskinversion.demo_model.scene_words import NAMES
 from research.demo_model.painted import PAINTED, PaintedSample
 from research.demo_model.pictograms import EVERY_SET
 from research.demo_model.samples import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from napari_maskinversion.demo_model.scene_words import find
 from napari_maskinversion.demo_model.scenes import generator
-from napari_maskinversion.demo_model.vocabulary import find
 from research.demo_model.model import build_model, encode_text, tokenize
 from research.demo_model.texts import caption, phrase_table, train_text
 

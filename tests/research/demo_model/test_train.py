@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from napari_maskinversion.demo_model.domains import Picture
+from napari_maskinversion.demo_model.scene_words import REAL, VOCABULARY_FILE, find
 from napari_maskinversion.demo_model.scenes import compose, generator
-from napari_maskinversion.demo_model.vocabulary import REAL, VOCABULARY_FILE, find
 from research.demo_model import losses
 from research.demo_model.losses import Descent
 from research.demo_model.maps import encode

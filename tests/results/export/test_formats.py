@@ -13,8 +13,8 @@ from pycocotools.coco import COCO
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.annotation_reading import read_annotations
 from napari_maskinversion.regions.annotations.label_maps import write_label_maps
-from napari_maskinversion.regions.annotations.reading import read_annotations
 from napari_maskinversion.regions.label_images import regions_of_labels
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive

@@ -17,7 +17,7 @@ from napari_maskinversion.regions.annotations.label_maps import (
     read_names,
     write_label_maps,
 )
-from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.regions.region_reading import read_regions
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.export.bundle import CompressedRegion

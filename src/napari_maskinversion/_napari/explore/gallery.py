@@ -30,7 +30,7 @@ from ...base.wording import counted
 from ...library.library import Library
 from ...library.thumbnails import Pixels
 from ...review.decisions import Status, Step
-from ...review.together import DecisionOutcome, DecisionRequest, ImageStep, Outline
+from ...review.multi_image_decisions import DecisionOutcome, DecisionRequest, ImageStep, Outline
 from ..widgets.keys import REVIEW, named
 from ..widgets.sections import (
     HAS_OWN_KEYS,
@@ -371,7 +371,7 @@ class Gallery(Topic, QWidget):
         regions = {image: list(own) for image, own in seen.items()}
         request = DecisionRequest(regions=regions, status=status, label=label, seen=seen)
         if (library := table.library) is not None:
-            from ...library.deciding import decide_steps
+            from ...library.library_decisions import decide_steps
 
             ids = tuple(frame["id"].tolist())
             steps = partial(decide_steps, library, ids, request)
@@ -386,7 +386,7 @@ class Gallery(Topic, QWidget):
             return
         last = self._done[-1]
         if last.library is not None:
-            from ...library.deciding import take_back_steps
+            from ...library.library_decisions import take_back_steps
 
             steps = partial(take_back_steps, last.library, last.ids, last.outcome)
             self.decider.start(partial(_decide_each, steps, last.ids, last.library, last.outcome))

@@ -15,7 +15,7 @@ from ...base import progress_words as words
 from ...base.errors import MaskInversionError
 from ...language.generation.registry import DECODERS, DecoderSpec
 from ...language.generation.settings import GenerationSettings
-from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
+from ...pipeline.caption_ranking import CaptionRequest, generate_captions, model_of_run
 from ...results.results import Results
 from ...results.settings import fields_of
 from ..widgets.dialogs import ask_file

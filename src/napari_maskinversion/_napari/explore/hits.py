@@ -29,7 +29,7 @@ from ..layers.overlays import COLOR, THINNER, RegionBorder
 from ..layers.placing import REGIONS_OPACITY, box_transform, same_transform, selection_kept
 from ..widgets.controls import pixmap_of
 from ..widgets.sections import button, form, pause, stack
-from ..widgets.tables import TrueIcons
+from ..widgets.table_views import TrueIcons
 from ..workers.notify import refusing
 from .work_section import Shared
 

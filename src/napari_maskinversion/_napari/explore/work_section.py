@@ -18,7 +18,7 @@ from ...base.errors import InputError
 from ...results.region_result import RegionResult
 from ...results.results import Results
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..widgets.progress import ProgressRow
+from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import Note, Section
 from ..workers import notify
 from ..workers.worker import Mode, Worker

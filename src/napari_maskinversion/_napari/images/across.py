@@ -16,12 +16,12 @@ from ...app.session import Action, Session, staleness
 from ...app.work.driver import Job, show
 from ...app.work.model_store import ModelStore
 from ...base.wording import counted
-from ...batch.decided import accept_steps, decide_steps, take_back_steps
 from ...batch.opened import OpenProject
+from ...batch.project_decisions import accept_steps, decide_steps, take_back_steps
 from ...batch.project_index import place_in
 from ...results.export.catalogue import FORMATS, MANY
 from ...review.decisions import Step
-from ...review.together import DecisionOutcome, DecisionRequest, ImageStep
+from ...review.multi_image_decisions import DecisionOutcome, DecisionRequest, ImageStep
 from ..widgets.dialogs import ask_folder, ask_where, may_replace
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker

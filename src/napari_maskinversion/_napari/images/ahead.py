@@ -15,7 +15,7 @@ from ..workers.worker import Worker
 from .keeper import Keeper
 
 if TYPE_CHECKING:
-    from ...app.project.opening import OpenedImage
+    from ...app.project.project_opening import OpenedImage
 
 
 class Ahead(QObject):

@@ -15,9 +15,9 @@ from ...app.project.project_disk import Edits, ProjectDisk, Written, defaults
 from ...app.project.project_files import OpenedPlace, new_project, open_place
 from ...app.session import Action, ProjectState, RegionPlace, Session, Topic
 from ...app.work.model_store import ModelStore
-from ...batch.decided import Summary, words_of
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import Project
+from ...batch.project_decisions import Summary, words_of
 from ...batch.project_index import place_in
 from ...library.library import Library
 from ..workers.notify import refuse, refusing
@@ -29,7 +29,7 @@ from .keeper import Keeper
 from .shown_image import Elsewhere, ShownImage, show_image
 
 if TYPE_CHECKING:
-    from ...app.project.opening import OpenedImage
+    from ...app.project.project_opening import OpenedImage
 
 
 class ImagesController(Topic, QObject):

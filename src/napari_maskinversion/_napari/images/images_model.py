@@ -12,9 +12,9 @@ from qtpy.QtCore import QModelIndex, QSize, Qt
 from qtpy.QtGui import QColor, QFont, QIcon, QPixmap
 
 from ...app.project.images_work import SIDE
-from ...batch.decided import ROUNDING, Summary
+from ...batch.project_decisions import ROUNDING, Summary
 from ..widgets.controls import pixmap_of
-from ..widgets.tables import RowsModel
+from ..widgets.table_views import RowsModel
 
 COLUMNS: Final = ("Image", "Regions", "Decided", "Flags")
 _TIPS: Final = (

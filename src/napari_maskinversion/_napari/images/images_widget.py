@@ -29,7 +29,7 @@ from ..widgets.controls import AcceptAll
 from ..widgets.dialogs import ask_file, ask_folder, ask_where
 from ..widgets.keys import IMAGES, PANEL, named, pressed
 from ..widgets.sections import MARGINS, Note, button, check_entry, combo_box, debouncer, line, stack
-from ..widgets.tables import TrueIcons, select_row, table_view
+from ..widgets.table_views import TrueIcons, select_row, table_view
 from ..workers.worker import Worker
 from .images_model import (
     COLUMNS,

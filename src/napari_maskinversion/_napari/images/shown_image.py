@@ -14,6 +14,7 @@ from napari.layers import Image, Labels
 from qtpy.QtCore import QObject
 
 from ...app.layer_input.coordinates import Grid, ViewPoint, plane_of, slice_of
+from ...app.layer_input.input_pictures import Channels, copy_picture
 from ...app.layer_input.layer_facts import (
     FILE,
     IDENTITY,
@@ -24,7 +25,6 @@ from ...app.layer_input.layer_facts import (
     is_shapes,
     place_of_image,
 )
-from ...app.layer_input.pictures import Channels, copy_picture
 from ...app.layer_input.run_input import PlaneFinder, RunInput, ShapesCopy, copy_regions
 from ...app.project.project_disk import SavedRegions
 from ...app.requests.preparing import image_layers
@@ -40,7 +40,7 @@ from ..workers.notify import refuse
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
-    from ...app.project.opening import ImageLayer, OpenedImage
+    from ...app.project.project_opening import ImageLayer, OpenedImage
     from ...base.identity import ImageIdentity
 
 Box = tuple[int, int, int, int]
@@ -332,7 +332,7 @@ def _find(
 
     Returns its place and box, and layers and identity of the image if they are to be ``read``.
     """
-    from ...app.project.opening import image_layers_of
+    from ...app.project.project_opening import image_layers_of
 
     file, key = place.file, place.key
     rows = library.rows(image=escape(file.path))

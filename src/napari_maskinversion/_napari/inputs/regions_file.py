@@ -21,8 +21,13 @@ from ...base.identity import Position
 from ...base.wording import counted
 from ...images.opening import georeference_of
 from ...regions.annotations.annotation import Annotation, Annotations, on_axes
+from ...regions.annotations.annotation_reading import (
+    FORMATS,
+    SUFFIXES,
+    is_annotations,
+    read_annotations,
+)
 from ...regions.annotations.label_maps import read_names
-from ...regions.annotations.reading import FORMATS, SUFFIXES, is_annotations, read_annotations
 from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
 from ..widgets.dialogs import ask_file, file_filter
 from ..workers.notify import inform, refuse, refusing
@@ -199,7 +204,7 @@ def read_regions_file(path: Path, target: Target, chosen: str = "") -> Read | Wh
 def _label_image(path: Path, target: Target) -> Annotations:
     """Regions of a label image, with names from our class list next to it, if any."""
     from ...regions.label_images import PlaneRegions
-    from ...regions.reading import read_masks
+    from ...regions.region_reading import read_masks
 
     names = read_names(path)
     notes: list[str] = []

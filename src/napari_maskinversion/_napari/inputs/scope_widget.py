@@ -9,8 +9,8 @@ from typing import Any, Final
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QWidget
 
+from ...app.layer_input.input_pictures import Channels
 from ...app.layer_input.layer_facts import is_shapes
-from ...app.layer_input.pictures import Channels
 from ...app.layer_input.run_input import Planes
 from ...app.session import Scope, Session
 from ...images.windows import MODES

@@ -11,8 +11,8 @@ from napari.layers import Image
 from napari.utils.colormaps.standardize_color import transform_color
 
 from ...app.layer_input.coordinates import Grid, Plane, ViewPoint, slice_of
+from ...app.layer_input.input_pictures import copy_layer
 from ...app.layer_input.layer_facts import is_ours
-from ...app.layer_input.pictures import copy_layer
 from ...app.layer_input.run_input import PlaneFinder
 from ...base.errors import InputError
 from ...base.identity import Position

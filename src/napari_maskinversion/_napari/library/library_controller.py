@@ -12,8 +12,8 @@ from typing import Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QMenu, QWidget
 
+from ...app.layer_input.input_pictures import copy_picture
 from ...app.layer_input.layer_facts import IDENTITY, file_of, levels_of
-from ...app.layer_input.pictures import copy_picture
 from ...app.requests.preparing import background_of, image_layers
 from ...app.session import ResultRecord, Session, Topic, outdated
 from ...app.work.driver import Job, show
@@ -22,15 +22,15 @@ from ...base.cache_folder import cache_folder, make_folder
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import Position, identify_image
 from ...base.wording import counted
-from ...batch.decided import add_to_library
 from ...batch.opened import OpenProject
+from ...batch.project_decisions import add_to_library
 from ...engine.models.specs import DEMO
 from ...images.opening import open_image
 from ...images.sample_scenes import load_scene, scene_names
 from ...library.library import Library
 from ...results.export.bundle import Bundle, compress_masks
 from ..widgets.dialogs import ask_folder
-from ..widgets.progress import ProgressRow
+from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import MARGINS, button, debouncer, line, stack
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker

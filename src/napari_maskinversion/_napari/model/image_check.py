@@ -9,7 +9,7 @@ from typing import Any, Final
 from qtpy.QtCore import QObject
 
 from ...app.layer_input.coordinates import ViewPoint, plane_of
-from ...app.layer_input.pictures import Picture, copy_picture
+from ...app.layer_input.input_pictures import Picture, copy_picture
 from ...app.requests.preparing import background_of, image_layers
 from ...app.session import Session, Snapshot, Topic
 from ...app.work.model_store import ModelStore

@@ -20,7 +20,7 @@ from ...language.labels.fields import field_of, models_for
 from ...results.settings import RunSettings, fields_of
 from ..widgets.dialogs import ask_file, ask_folder, file_filter
 from ..widgets.form import SettingsForm
-from ..widgets.progress import FetchRow
+from ..widgets.progress_row import FetchRow
 from ..widgets.sections import Note, button, combo_box, form, line, refill, stack, text_field
 from .method_widget import ExplainerWidget, MethodWidget
 

@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QWidget
 from ...app.project.project_files import is_project
 from ...app.session import Session
 from ...batch.pairing import is_image
-from ...regions.annotations.reading import FORMATS, is_annotations
+from ...regions.annotations.annotation_reading import FORMATS, is_annotations
 from ..inputs.regions_file import LABEL_IMAGES
 from ..workers.notify import refuse
 

@@ -13,7 +13,7 @@ from ...app.session import Action, NextStep, Session, Staleness, Topic, next_ste
 from ...base import progress_words as words
 from ...base.wording import counted
 from ..widgets.keys import PANEL, named, shortcut
-from ..widgets.progress import ProgressBar
+from ..widgets.progress_row import ProgressBar
 from ..widgets.sections import MARGINS, Note, button, line, stack
 
 _WHOLE: Final = 1000  # of the progress bar

@@ -18,12 +18,12 @@ from ...app.requests.preparing import estimate_of
 from ...app.session import Action, Topic, session_of
 from ...app.work.driver import any_driven
 from ...app.work.model_store import ModelStore, give_back_memory
-from ..explore.captions import CaptionsSection
+from ..explore.captions_section import CaptionsSection
 from ..explore.compare import CompareSection
-from ..explore.embedding_map import MapSection
-from ..explore.find import FindSection
+from ..explore.find_section import FindSection
 from ..explore.gallery import Gallery
-from ..explore.imagine import ImagineSection
+from ..explore.imagine_section import ImagineSection
+from ..explore.map_window import MapSection
 from ..explore.why import WhySection
 from ..explore.work_section import Shared
 from ..images.images_controller import ImagesController

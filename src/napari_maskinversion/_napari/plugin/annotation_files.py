@@ -9,7 +9,7 @@ from typing import Any, Final
 from ...app.layer_input.label_layers import COCO, COVERED, layer_of, source_facts, uncovered, whole
 from ...base.errors import InputError
 from ...regions.annotations.annotation import Annotation, Annotations, CocoFacts
-from ...regions.annotations.reading import may_hold_annotations, read_annotations
+from ...regions.annotations.annotation_reading import may_hold_annotations, read_annotations
 from ..layers.placing import REGIONS_OPACITY
 
 LayerData = tuple[Any, dict[str, Any], str]

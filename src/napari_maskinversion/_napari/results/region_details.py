@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 from ...results.columns import CONFIDENCE
 from ...results.region_result import RegionResult
 from ..widgets.keys import CAPTIONS, pressed
-from ..widgets.tables import copy_texts
+from ..widgets.table_views import copy_texts
 
 SHOWN = 5
 _SHORTEST = 100  # pixels for a bar and its number

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from ...app.session import Session
 from ...results.columns import columns_in, is_missing
-from ..widgets.tables import RowsModel
+from ..widgets.table_views import RowsModel
 
 if TYPE_CHECKING:
     import pandas as pd

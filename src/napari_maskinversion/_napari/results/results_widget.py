@@ -15,7 +15,7 @@ from ...base.identity import place_text
 from ...base.wording import counted
 from ...language.labels.label import colors_of
 from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, button, line, stack
-from ..widgets.tables import select_row, table_view
+from ..widgets.table_views import select_row, table_view
 from ..workers.notify import inform
 from .region_details import SHOWN, Bars, CaptionList
 from .results_columns import ResultColumns

@@ -30,7 +30,7 @@ from ..layers.results_on_canvas import ResultsOnCanvas
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
 from ..workers.worker import Worker
-from .deciding import Deciding
+from .decision_actions import Deciding
 from .learn_dialog import LearnDialog
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys

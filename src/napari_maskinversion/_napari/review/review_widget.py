@@ -15,7 +15,7 @@ from ...results.settings import fields_of
 from ..widgets.controls import AcceptAll
 from ..widgets.form import SettingsForm
 from ..widgets.keys import FIELD, pressed
-from ..widgets.progress import ProgressBar
+from ..widgets.progress_row import ProgressBar
 from ..widgets.sections import MARGINS, Note, button, form, line, stack, text_field
 from .region_views import CropView, SuggestionButton
 from .review_keys import KEYS

@@ -20,7 +20,7 @@ from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
-    from ...app.layer_input.pictures import Picture
+    from ...app.layer_input.input_pictures import Picture
     from ...app.layer_input.run_input import RunInput
     from ...app.requests.run_task import Request
 

@@ -10,7 +10,7 @@ from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QCheckBox, QWidget
 
 from ...app.layer_input.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
-from ...app.layer_input.pictures import copy_picture
+from ...app.layer_input.input_pictures import copy_picture
 from ...app.requests.preparing import background_of, image_layers
 from ...app.requests.segment_task import (
     Painted,
@@ -30,8 +30,8 @@ from ...app.work.model_store import Kept
 from ...base.errors import InputError, MaskInversionError
 from ...base.wording import counted
 from ...regions.drawn_shapes import Shape
-from ...regions.sam.checkpoints import fetch_checkpoint, file_or_checkpoint, get_checkpoint
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
+from ...regions.sam.sam_checkpoints import fetch_checkpoint, file_or_checkpoint, get_checkpoint
 from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
 from ..run_requests.fetching import Fetching
 from ..widgets.dialogs import ToolDialog

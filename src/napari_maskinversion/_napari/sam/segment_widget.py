@@ -12,14 +12,14 @@ from qtpy.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from ...app.layer_input.layer_facts import OURS, is_ours
 from ...regions.cleanup import CleanUp
-from ...regions.sam import checkpoints
-from ...regions.sam.checkpoints import CheckpointSpec
+from ...regions.sam import sam_checkpoints
 from ...regions.sam.folders import name_of
 from ...regions.sam.prompts import AutomaticConfig
+from ...regions.sam.sam_checkpoints import CheckpointSpec
 from ...results.settings import fields_of
 from ..widgets.dialogs import ask_file
 from ..widgets.form import SettingsForm
-from ..widgets.progress import FetchRow, ProgressRow
+from ..widgets.progress_row import FetchRow, ProgressRow
 from ..widgets.sections import LayerCombo, Note, button, check_box, combo_box, form, line, stack
 from .prompt_layers import BOXES, NEGATIVE, POSITIVE
 
@@ -155,7 +155,7 @@ class SegmentWidget(QWidget):
         with QSignalBlocker(self.checkpoint):
             self.checkpoint.clear()
             self.checkpoint.addItem(_NONE)
-            for spec in checkpoints.CHECKPOINTS.values():
+            for spec in sam_checkpoints.CHECKPOINTS.values():
                 badge = "on disk" if spec.is_on_disk else f"{spec.size_text} to fetch"
                 self.checkpoint.addItem(f"{spec.name}  [{badge}]", spec)
                 last = self.checkpoint.count() - 1

@@ -18,23 +18,23 @@ import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import ImageIdentity, ImagePlace, Position, RegionKey, plane_of
-from ...batch.decided import has_its_image
 from ...batch.opened import OpenProject
+from ...batch.project_decisions import has_its_image
 from ...batch.project_index import IndexedImage, ProjectIndex, place_in
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
-from ...library.deciding import names_of
 from ...library.library import Library
+from ...library.library_decisions import names_of
 from ...library.region_fields import gallery_fields
 from ...library.thumbnails import Pixels, cut_out, outlined
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
 from ...results.results import Results
 from ...results.spaces import check_alike
 from ...review.decisions import Decision
+from ...review.multi_image_decisions import DecisionOutcome, Outline
 from ...review.reporting import decision_columns
-from ...review.together import DecisionOutcome, Outline
+from ..layer_input.input_pictures import copy_layer
 from ..layer_input.layer_facts import place_of_image
-from ..layer_input.pictures import copy_layer
 from ..session import RegionPlace, Session
 from ..work.driver import check_stopped
 

@@ -19,7 +19,7 @@ from ...language.ranking.query import direction, embed_query, wanted_and_not
 from ...language.ranking.ranking import RegionMatch, find
 from ...library.filters import Where
 from ...library.thumbnails import Pixels
-from ...regions.sam.checkpoints import on_disk
+from ...regions.sam.sam_checkpoints import on_disk
 from ...results.export.bundle import Masks, compress_masks
 from ...results.recipe import Recipe
 from ...results.region_result import RegionResult
@@ -29,7 +29,7 @@ from ...results.settings import RunSettings
 from ...results.spaces import Space
 from ...review.decisions import STATUSES
 from ..layer_input.coordinates import Plane, ViewPoint, plane_of
-from ..layer_input.pictures import Picture, copy_picture
+from ..layer_input.input_pictures import Picture, copy_picture
 from ..layer_input.run_input import PlaneFinder, identities, picture_digest, shown_to_model
 from ..requests.preparing import background_of, image_layers, usable_settings
 from ..requests.run_task import Request, RunTask
@@ -222,7 +222,7 @@ def find_anywhere(
         query, usual = like.embedding, EXAMPLE
     proposer: Any = None
     if (file := on_disk(search.words)) is not None:
-        from ...regions.sam.loading import load_proposer
+        from ...regions.sam.sam_loading import load_proposer
 
         loaded = sam.get((file, settings.device), lambda: load_proposer(file, settings.device))
         proposer = loaded.asked(wanted_and_not(search.words)[0] if like is None else None)

@@ -41,9 +41,9 @@ from .coordinates import (
     plane_of,
     slice_of,
 )
+from .input_pictures import Picture
 from .label_layers import COVERED, Covered, CoveredOnPlanes, source_facts, uncovered
 from .layer_facts import copied, file_of, is_shapes, levels_of, shapes_on_plane
-from .pictures import Picture
 from .rasterise import regions_on_plane
 
 Planes = Literal["shown", "largest", "each"]

@@ -15,10 +15,10 @@ from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
 from ...base.wording import counted, one_line
-from ...batch.decided import DecidedImages, Summary, keep_computed, summaries
 from ...batch.opened import OpenProject
+from ...batch.project_decisions import DecidedImages, Summary, keep_computed, summaries
 from ...batch.project_index import ProjectIndex
-from ...review.together import DecisionOutcome
+from ...review.multi_image_decisions import DecisionOutcome
 from ..requests.preparing import check_on_disk
 from ..work.driver import Job, check_stopped, show
 from ..work.model_store import ModelStore
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
     from ...library.library import Library
     from ...review.decisions import Step
-    from ...review.together import ImageStep
-    from .opening import OpenedImage
+    from ...review.multi_image_decisions import ImageStep
+    from .project_opening import OpenedImage
 
 SIDE: Final = 36  # pixels of a small picture
 _NOT_ADDED: Final = "it was computed, but not added to the library"
@@ -83,7 +83,7 @@ def open_work(
 ) -> OpenedImage:
     """Read an image that the user wants to see, or may want: computed first, if it has words."""
     from ...batch.image_run import run_task
-    from .opening import is_computed, open_project_image
+    from .project_opening import is_computed, open_project_image
 
     problem = ""
     try:
@@ -110,7 +110,7 @@ def _keep(project: OpenProject, name: str) -> str:
 
 def list_work(project: OpenProject, names: Sequence[str]) -> None:
     """Read what the list shows of images; a broken one is shown as such."""
-    from .opening import count_regions, thumbnail
+    from .project_opening import count_regions, thumbnail
 
     with listening(lambda _: check_stopped()):  # the list shows images, no steps
         index = ProjectIndex.fresh(project, names)
@@ -128,9 +128,9 @@ def list_work(project: OpenProject, names: Sequence[str]) -> None:
 
 def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Suggested:
     """Compute all images that have regions and no results; goes on where it was stopped."""
-    from ...batch.running import check_out, plan
-    from ...batch.together import RunTasks
-    from .opening import is_computed
+    from ...batch.batch_model_sharing import RunTasks
+    from ...batch.batch_running import check_out, plan
+    from .project_opening import is_computed
 
     ended = Suggested()
     show(Job("Looking for images to compute ..."))

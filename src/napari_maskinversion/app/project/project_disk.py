@@ -154,9 +154,9 @@ class ProjectDisk:
 
         ``identities`` are its regions; results of only some of those that are saved are not kept.
         """
-        from ...batch.decided import keep_computed
         from ...batch.finished import Finished
         from ...batch.image_run import store
+        from ...batch.project_decisions import keep_computed
         from ...pipeline.job import open_job
 
         task = self.project.task(name)

@@ -17,8 +17,8 @@ from .run_task import Request, RunUpdate
 
 if TYPE_CHECKING:
     from ...pipeline.live import LiveRun
-    from ...pipeline.progress import Progress, RegionChunk
-    from ..layer_input.pictures import Picture
+    from ...pipeline.run_progress import Progress, RegionChunk
+    from ..layer_input.input_pictures import Picture
     from ..session import ResultRecord
 
 _JUDGED_LATER: Final = {"unsure": UncertaintyConfig()}  # `LiveRun.judge` takes other limits

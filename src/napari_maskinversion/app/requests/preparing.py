@@ -15,9 +15,9 @@ from ...engine.models.specs import DEMO
 from ...regions.annotations.annotation import CocoFacts
 from ...results.settings import RunSettings
 from ..layer_input.coordinates import ViewPoint
+from ..layer_input.input_pictures import Picture, copy_picture
 from ..layer_input.label_layers import COCO
 from ..layer_input.layer_facts import file_of, is_image, is_shapes
-from ..layer_input.pictures import Picture, copy_picture
 from ..layer_input.run_input import RunInput, copy_regions
 from ..session import ResultRecord, Scope, Session
 from ..work.model_store import ModelStore

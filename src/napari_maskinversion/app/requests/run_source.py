@@ -9,7 +9,7 @@ from ...base.errors import InputError, ModelError
 from ...results.region_result import RegionResult
 from ...results.run_info import RunInfo
 from ..layer_input.coordinates import Grid, ViewPoint, plane_of
-from ..layer_input.pictures import Channels, copy_picture
+from ..layer_input.input_pictures import Channels, copy_picture
 from ..layer_input.run_input import PlaneFinder, RunInput, ShapesCopy, copy_regions
 from ..work.model_store import ModelStore
 from ..work.preload import start_torch

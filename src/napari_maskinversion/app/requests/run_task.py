@@ -22,8 +22,8 @@ from ...engine.explain.interpolation import heatmap
 from ...images.opening import with_georeference
 from ...language.captions.bank import CaptionBank
 from ...language.labels.vocabulary import Vocabulary
-from ...pipeline.progress import Progress
 from ...pipeline.run import PlaneTask
+from ...pipeline.run_progress import Progress
 from ...results.recipe import Recipe, Weights
 from ...results.results import Results
 from ...results.settings import RunSettings
@@ -152,7 +152,7 @@ class RunTask:
         show(words.READING_IMAGE)
         self._request = self._request.located()
         from ...pipeline import run
-        from ...pipeline.progress import RegionChunk
+        from ...pipeline.run_progress import RegionChunk
         from ...results.export.bundle import compress_masks
         from ..layer_input.run_input import identities, shown_to_model
 
@@ -227,7 +227,7 @@ class RunTask:
         """Add captions to the regions that still wait for them; the pipeline is not asked again."""
         captions = self._request.captions
         if captions is not None and self.results is not None:
-            from ...pipeline.captions import add_captions
+            from ...pipeline.caption_ranking import add_captions
 
             bank, top = captions
             self.results = add_captions(self.results, bank, top=top)

@@ -23,8 +23,8 @@ from ...regions.drawn_shapes import Shape, rasterise
 from ...regions.sam.folders import name_of
 from ...regions.sam.prompts import AutomaticConfig, Prompt
 from ..layer_input.coordinates import Plane, ViewPoint
+from ..layer_input.input_pictures import Picture
 from ..layer_input.label_layers import whole, with_index, with_labels
-from ..layer_input.pictures import Picture
 from ..work.driver import Job, show
 from ..work.model_store import Kept
 from ..work.preload import start_torch
@@ -120,7 +120,7 @@ def segment(request: SegmentRequest, store: Kept[Segmenter]) -> Segmentation:
         start_torch()
         show(words.loading_model(name_of(request.checkpoint)))
         path, device = request.checkpoint, request.device
-        from ...regions.sam.loading import load_segmenter
+        from ...regions.sam.sam_loading import load_segmenter
 
         changed = path.stat().st_mtime_ns if path.exists() else 0
         load = partial(load_segmenter, path, device)

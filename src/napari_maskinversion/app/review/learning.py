@@ -186,7 +186,7 @@ def _untrained(
 ) -> Classifier:
     """Return what these words begin as: the classifier that ranked them, if one did."""
     from ...language.text import embed_vocabulary
-    from ...learning.ranking import classifier_of
+    from ...learning.classifier_ranking import classifier_of
     from ...results.spaces import Space
 
     model = load()

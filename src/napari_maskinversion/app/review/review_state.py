@@ -17,9 +17,9 @@ from ...language.labels.label import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...results.results import Results
 from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
+from ...review.multi_image_decisions import DecisionRequest
 from ...review.queue import Order, ReviewQueue
 from ...review.review import Review
-from ...review.together import DecisionRequest
 from .suggestions import SHOWN, RowOverlay, Suggestions
 
 WORD_KEYS: Final = 9

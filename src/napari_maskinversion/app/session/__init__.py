@@ -2,10 +2,10 @@
 
 from ..review.region_place import RegionPlace
 from .actions import Action
-from .models import MappedResults
 from .next_step import NextStep, changed_rows, next_step, outdated, staleness
 from .records import NOTHING, ResultRecord, Scope, Snapshot, Staleness, same_regions, same_run
 from .session import Session, session_of
+from .session_models import MappedResults
 from .state import Phase, ProjectState, RunState
 from .topic import Topic
 

@@ -18,8 +18,8 @@ from ..review.region_place import RegionPlace
 from ..review.review_state import ReviewState
 from .actions import Action
 from .choice import Choice, among
-from .models import ExploreModel, ProjectModel, ReviewModel, RunModel, StatusModel
 from .records import ResultRecord, Snapshot, reference, same_run
+from .session_models import ExploreModel, ProjectModel, ReviewModel, RunModel, StatusModel
 from .state import Notice, RunState, Severity
 
 # What changes after the results were made, as they are when nothing has.

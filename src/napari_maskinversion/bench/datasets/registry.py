@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...base.errors import InputError
 
 if TYPE_CHECKING:
-    from .base import Dataset
+    from .dataset import Dataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

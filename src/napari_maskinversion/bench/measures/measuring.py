@@ -19,7 +19,14 @@ from ...engine.invert.inverter import MaskInverter, RegionEmbedder
 from ...engine.invert.loop import StepState
 from ...engine.methods.factory import region_embedder
 from ...engine.methods.registry import Method
-from ..datasets.base import BadRecordError, Dataset, Sample, content_of, own_expressions, windowed
+from ..datasets.dataset import (
+    BadRecordError,
+    Dataset,
+    Sample,
+    content_of,
+    own_expressions,
+    windowed,
+)
 from .entries import NEEDS_SAM, SAM, Entry, changed
 from .figures_file import (
     Figures,
@@ -142,7 +149,7 @@ def segmenters(checkpoint: Path | None) -> Callable[[str], Segmenter]:
 
     @cache
     def load(device: str) -> Segmenter:
-        from ...regions.sam.loading import load_segmenter
+        from ...regions.sam.sam_loading import load_segmenter
 
         assert checkpoint is not None
         return load_segmenter(checkpoint, device)

@@ -20,8 +20,8 @@ from PIL import Image
 
 from ...base.errors import InputError
 from ...base.regions import Region, Regions
+from ...batch.batch_model_sharing import RunTasks
 from ...batch.image_task import ImageTask
-from ...batch.together import RunTasks
 from ...engine.compute.cuda_graphs import GRAPHS, CudaGraph
 from ...engine.compute.matmul import has_precision
 from ...engine.compute.trial import Trial

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..datasets.base import Sample
+from ..datasets.dataset import Sample
 
 DRAWS: Final = 2000
 NORMAL: Final = 1.959964  # standard deviations around 95 % of a normal distribution

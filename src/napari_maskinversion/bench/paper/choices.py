@@ -14,14 +14,14 @@ from ...engine.models.registry import get_spec, model_state, own_model
 from ...engine.models.specs import MODELS
 from ...engine.settings import InversionConfig
 from ...language.ranking.ranking import EXPRESSION_ALPHA
-from ...pipeline.captions import CaptionRequest
+from ...pipeline.caption_ranking import CaptionRequest
 from ..datasets.registry import DATASETS, VOC_CLASSES, existing_folder
 from .tables import BACKBONES, SETS, named
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
     from ...language.generation.decoder import CaptionDecoder
-    from ..datasets.base import Dataset
+    from ..datasets.dataset import Dataset
     from ..measures.measuring import Captioner
 
 USUAL: Final[Mapping[str, str]] = {
@@ -235,7 +235,7 @@ def captioner(
     judge = backbones.models.get(JUDGE, USUAL[JUDGE])
     if why := why_missing(judge):
         return None, f"the judge {why}"
-    from ..datasets.base import content_of
+    from ..datasets.dataset import content_of
     from ..measures.measuring import Captioner
 
     request.check(parts_of(reader)[0], Method(), memory)

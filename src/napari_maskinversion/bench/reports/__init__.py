@@ -1,6 +1,6 @@
 """Figures as tables and plots."""
 
 from .plots import plot
-from .tables import markdown
+from .report_tables import markdown
 
 __all__ = ["markdown", "plot"]

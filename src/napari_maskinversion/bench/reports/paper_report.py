@@ -14,14 +14,14 @@ import numpy as np
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...base.targets import check_targets, mentions_us
-from ...results.export.tables import without_formula
+from ...results.export.table_export import without_formula
 from ..measures.figures_file import typed_command
 from ..measures.statistics import READINGS, Ties, figures, retrieval_figures, share
 from ..paper.choices import inversion_of
-from ..paper.running import PaperBench, part_of
+from ..paper.paper_running import PaperBench, part_of
 from ..paper.tables import MEAN, METRICS, SETS, WITH_SENTENCES, Cell, Row, Table
 from .plots import check_plots, draw_table, in_both_looks, plot_files
-from .tables import markdown_table
+from .report_tables import markdown_table
 
 MARK: Final = "<!-- napari-maskinversion bench paper -->"
 _SECONDS: Final = ("direct", "decomposed")  # metrics

@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from .tables import Page, joined, markdown_table
+from .report_tables import Page, joined, markdown_table
 
 
 def markdown(page: Page) -> str:

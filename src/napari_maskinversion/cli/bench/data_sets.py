@@ -15,11 +15,11 @@ from ...engine.settings import InversionConfig
 from ...results.settings import RunSettings
 from ..console import echo, say
 from ..options import Paper, setting_option, with_option_groups, with_paper
-from ..running import load
+from ..run_options import load
 from .shared import Alpha, Device, Output, Rate, SkipBad, Steps, bench, follow, load_measured
 
 if TYPE_CHECKING:
-    from ...bench.datasets.base import Dataset
+    from ...bench.datasets.dataset import Dataset
     from ...bench.measures.entries import Entry
     from ...bench.measures.measuring import Measuring
 
@@ -119,7 +119,7 @@ def folder_command(
 ) -> None:
     """Measure on your own images: which method and model names your regions best."""
     rows = options.rows("folder", images, masks, names)
-    from ...bench.datasets.label_images import ImageFolder
+    from ...bench.datasets.label_image_dataset import ImageFolder
 
     _measure("folder", ImageFolder(images, masks, names, template=template), rows, options)
 
@@ -189,7 +189,7 @@ def _of_variants(kind: Variants, summary: str) -> None:
         rows = options.rows(kind, data)
         if on not in ("scenes", *DATASETS):
             raise InputError(f"--on takes one of scenes, {', '.join(DATASETS)}; got {on!r}.")
-        from ...bench.datasets.scenes import DrawnScenes
+        from ...bench.datasets.scene_dataset import DrawnScenes
         from ...bench.measures import entries
 
         real = None if on == "scenes" else DATASETS[on].open(data)

@@ -17,18 +17,18 @@ from ...engine.settings import InversionConfig
 from ...language.captions.source import CaptionSource
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import GenerationSettings
-from ...pipeline.captions import CaptionRequest
-from ...regions.sam.checkpoints import CHECKPOINTS, file_or_checkpoint
+from ...pipeline.caption_ranking import CaptionRequest
+from ...regions.sam.sam_checkpoints import CHECKPOINTS, file_or_checkpoint
 from ...results.settings import RunSettings
 from ..captions import Beams, Memory, SearchOption, bank_of
 from ..console import echo, say
 from ..options import with_option_groups
-from ..running import load, load_captioner
+from ..run_options import load, load_captioner
 from .data_sets import Data, Weights
 from .shared import Device, Rate, SkipBad, Steps, bench, follow
 
 if TYPE_CHECKING:
-    from ...bench.paper.running import PaperPlan
+    from ...bench.paper.paper_running import PaperPlan
     from ...engine.models.backbone import Backbone
     from ...language.generation.decoder import CaptionDecoder
 
@@ -147,7 +147,7 @@ def paper_command(
         read_sets,
         read_splits,
     )
-    from ...bench.paper.running import PaperBench, PaperPlan
+    from ...bench.paper.paper_running import PaperBench, PaperPlan
     from ...bench.paper.tables import tables_by_name
     from ...bench.reports import paper_report
     from ...demo_model.domains import data_folder

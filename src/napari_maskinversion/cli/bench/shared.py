@@ -15,7 +15,7 @@ from ...base.errors import InputError
 from ...results.settings import RunSettings
 from ..console import echo, following, say
 from ..options import setting_option
-from ..running import load
+from ..run_options import load
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone

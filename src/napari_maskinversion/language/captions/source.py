@@ -9,7 +9,7 @@ from ...base.errors import ModelError
 from ...engine.models.registry import unread_spec
 from ...engine.models.specs import DEMO
 from .bank import CaptionBank, open_bank
-from .building import build_bank, continue_bank, default_folder
+from .bank_building import build_bank, continue_bank, default_folder
 from .caption_files import Captions, read_captions
 
 if TYPE_CHECKING:

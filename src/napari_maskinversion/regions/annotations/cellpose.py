@@ -17,7 +17,7 @@ from ...base.identity import Position
 from ...base.reading import read_npy_head
 from ...base.regions import Regions
 from ..plain_pickle import PickledArray, PlainPickleError, load_plain
-from .building import AnnotationFormat, Drawn, Outline, Parsed, label_of
+from .annotation_building import AnnotationFormat, Drawn, Outline, Parsed, label_of
 from .listed_images import ImageReference, ListedImage, check_size
 from .polygons import polygons_of
 from .yolo import read_lines

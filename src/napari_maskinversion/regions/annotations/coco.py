@@ -17,7 +17,7 @@ from ...base.regions import Region, Regions
 from ...images.decoding import decode
 from . import rle
 from .annotation import CocoFacts
-from .building import (
+from .annotation_building import (
     AnnotationFormat,
     Box,
     Drawn,

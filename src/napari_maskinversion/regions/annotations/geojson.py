@@ -20,7 +20,7 @@ from ...base.errors import InputError
 from ...base.identity import Position
 from ..crs import Bounds, Coordinates, crs_name, find_coordinates, to_world
 from .annotation import Annotation, Annotations, color_of
-from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed
+from .annotation_building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed
 from .json_files import Id, Loose, Name, Record, to_json_types, write_json
 from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import outline, polygons_of

@@ -12,7 +12,7 @@ from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.reading import is_of_macos, read_bytes
 from .annotation import SLICE
-from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, left_out
+from .annotation_building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, left_out
 from .listed_images import ImageReference
 from .polygons import ellipse, ring
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import AliasChoices, Field
 
-from .building import AnnotationFormat, Box, Drawn, Geometry, LeftOut, Outline, Parsed
+from .annotation_building import AnnotationFormat, Box, Drawn, Geometry, LeftOut, Outline, Parsed
 from .geojson import take_label
 from .json_files import Id, Loose, Name, Record
 from .listed_images import ImageReference, ListedImage, choose_images, whole_size

@@ -14,7 +14,7 @@ from pydantic import FiniteFloat
 
 from ...base.regions import Region
 from ...images.decoding import open_picture
-from .building import AnnotationFormat, Drawn, Geometry, LeftOut, Outline, Parsed
+from .annotation_building import AnnotationFormat, Drawn, Geometry, LeftOut, Outline, Parsed
 from .json_files import Id, Loose, Name, Record
 from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import check_crop, ellipse, polygons_of, ring

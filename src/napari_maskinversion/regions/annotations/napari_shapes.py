@@ -14,7 +14,7 @@ from ...base.identity import Position
 from ...base.reading import read_rows, read_text
 from ...base.wording import listed
 from ..drawn_shapes import Shape, pixels_of
-from .building import AnnotationFormat, Drawn, LeftOut, Parsed
+from .annotation_building import AnnotationFormat, Drawn, LeftOut, Parsed
 from .listed_images import ImageReference
 from .polygons import check_crop
 

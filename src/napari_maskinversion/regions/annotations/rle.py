@@ -15,7 +15,7 @@ from ...base.errors import InputError
 from ...base.label_blocks import MOST_PIXELS
 from ...base.regions import Region
 from .annotation import binary_mask
-from .building import Geometry, Outline
+from .annotation_building import Geometry, Outline
 from .polygons import check_crop
 
 _MAX_PIXELS: Final = 2**32 - 1  # pycocotools counts with 32 bits

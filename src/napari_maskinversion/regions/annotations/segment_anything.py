@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...base.regions import Region
-from .building import AnnotationFormat, Drawn, Geometry, Parsed
+from .annotation_building import AnnotationFormat, Drawn, Geometry, Parsed
 from .coco import Instance, ListedRecord, geometry_of
 from .json_files import Loose, Name
 from .listed_images import ImageReference, ListedImage, whole_size

@@ -15,7 +15,7 @@ import numpy as np
 from ...base.errors import InputError
 from ...base.reading import MOST_JSON, check_file
 from ...base.regions import Region
-from .building import AnnotationFormat, Box, Drawn, Geometry, LeftOut, Outline, Parsed
+from .annotation_building import AnnotationFormat, Box, Drawn, Geometry, LeftOut, Outline, Parsed
 from .json_files import as_number
 from .listed_images import ImageReference, ListedImage, choose_images, whole_size
 from .polygons import check_crop, ellipse, finite, ring, turned, turned_box

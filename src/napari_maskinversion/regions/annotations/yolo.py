@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...base.reading import parse_yaml, read_bytes, read_text
-from .building import AnnotationFormat, Box, Drawn, Geometry, Outline, Parsed, left_out
+from .annotation_building import AnnotationFormat, Box, Drawn, Geometry, Outline, Parsed, left_out
 from .json_files import as_number
 from .listed_images import ImageReference
 from .polygons import ring

@@ -24,7 +24,7 @@ from .file_for_each import file_for_each
 # In menu order. The record is written last: if it is there, the other files are complete.
 _MODULES: Final = (
     "embeddings",
-    "tables",
+    "table_export",
     "heatmaps",
     "annotations",
     "geopackage",

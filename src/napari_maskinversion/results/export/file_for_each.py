@@ -14,7 +14,7 @@ from ...base.atomic_files import atomic_folder
 from ...base.errors import InputError
 from ...base.validation import encodable
 from .bundle import AddImage, Bundle, ExportFormat, ImageOfMany, ManyImages
-from .tables import without_formula
+from .table_export import without_formula
 
 LIST: Final = "images.csv"
 _COLUMNS: Final = ["image", "file", "program"]

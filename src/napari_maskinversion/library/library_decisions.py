@@ -23,8 +23,8 @@ from ..base.reading import is_address
 from ..base.wording import one_line
 from ..images.opening import open_image
 from ..review.decisions import Decision, Step, Suggestion, class_of
+from ..review.multi_image_decisions import DecisionOutcome, DecisionRequest, ImageStep, each_image
 from ..review.review import Review
-from ..review.together import DecisionOutcome, DecisionRequest, ImageStep, each_image
 from .store import Store
 
 if TYPE_CHECKING:

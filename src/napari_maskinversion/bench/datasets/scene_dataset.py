@@ -18,12 +18,12 @@ from ...base.errors import InputError
 from ...base.regions import Region, Regions
 from ...demo_model.backgrounds import MEASURING
 from ...demo_model.domains import FOLDERS, Picture, annotated, annotation_of, files_of, pixels_of
+from ...demo_model.scene_words import NAMES, OBJECTS, REAL, VOCABULARY_FILE, Name
 from ...demo_model.scenes import SceneStyle, compose, generator, pyramid
-from ...demo_model.vocabulary import NAMES, OBJECTS, REAL, VOCABULARY_FILE, Name
 from ...engine.models.backbone import Backbone
 from ...engine.models.specs import bundled_folder
 from ...images.sample_scenes import load_scene, scene_names
-from .base import BadRecordError, Dataset, Sample, assemble, content_of, opening
+from .dataset import BadRecordError, Dataset, Sample, assemble, content_of, opening
 from .registry import DatasetSpec
 
 CUT_OUT: Final = 128  # pixels of a drawing cut out of a sample scene

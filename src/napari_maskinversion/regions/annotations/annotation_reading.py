@@ -14,7 +14,7 @@ from ...base.reading import MOST_JSON, check_file, check_kind, is_of_macos, read
 from ...base.units import Georeference
 from ...images.decoding import reading_errors
 from .annotation import Annotations
-from .building import AnnotationFormat, build
+from .annotation_building import AnnotationFormat, build
 from .cellpose import CELLPOSE, CELLPOSE_OUTLINES
 from .coco import COCO, COCO_PANOPTIC
 from .geojson import GEOJSON

@@ -21,8 +21,8 @@ from ..images.lazy_plane import ArrayLike
 from ..images.ome_zarr import is_zarr
 from ..images.opening import georeference_of, open_labels
 from ..images.tiff import holds_results, is_tiff
+from .annotations.annotation_reading import is_annotations, read_annotations
 from .annotations.listed_images import NO_GEOREFERENCE
-from .annotations.reading import is_annotations, read_annotations
 from .label_images import check_size, plane_of_labels, regions_of_labels
 
 _SAMPLES: Final = (2, 3, 4)  # grey or RGB, with or without alpha

@@ -28,7 +28,7 @@ from ...base.identity import ImagePlace
 from ...language.labels.label import colors_of
 from ...library.embedding_map import EmbeddingMap, Way, embedding_map
 from ...results.results import Results
-from ...review.together import DecisionOutcome
+from ...review.multi_image_decisions import DecisionOutcome
 from ..widgets.sections import Note, button, combo_box, form, line, refill, stack
 from ..workers.notify import refusing
 from .work_section import ProgressSection, Shared

@@ -23,7 +23,7 @@ from ...base.progress import CAPTIONS, Tick, telling
 from ...engine.models.registry import recorded_name
 from ...language.captions.bank import TOP, CaptionBank
 from ...language.captions.source import CaptionSource
-from ...pipeline.captions import add_captions
+from ...pipeline.caption_ranking import add_captions
 from ...pipeline.estimate import in_words
 from ...results.region_result import RegionResult
 from ...results.results import Results

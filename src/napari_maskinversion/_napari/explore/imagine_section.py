@@ -23,7 +23,7 @@ from ...base import progress_words as words
 from ...base.errors import InputError, MaskInversionError, NotEnoughMemoryError
 from ...base.progress import listening
 from ...diffusion.decoders import DECODERS, Decoder, default_folder, get_decoder
-from ...diffusion.pictures import Imagined, Picture, PictureStep, title_of
+from ...diffusion.generated_pictures import Imagined, Picture, PictureStep, title_of
 from ...diffusion.settings import SIDE_STEP, PictureSettings
 from ...images.plane_source import overview
 from ...pipeline.imagining import ImagineRequest, draw, load_decoder, plan, record_of, targets

@@ -24,7 +24,7 @@ from ...language.labels.vocabulary import Vocabulary
 from ...library.library import Library
 from ...results.results import Results
 from ...results.settings import RunSettings
-from ...review.together import DecisionOutcome, DecisionRequest
+from ...review.multi_image_decisions import DecisionOutcome, DecisionRequest
 from ..review.region_place import RegionPlace
 from ..review.review_state import ReviewState
 from ..review.review_target import ReviewTarget

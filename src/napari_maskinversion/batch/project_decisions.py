@@ -15,8 +15,8 @@ from ..language.labels.vocabulary import NONE_OF_THESE
 from ..library.library import Library
 from ..results.export.bundle import Bundle
 from ..review.decisions import Decision, Step, Suggestion
+from ..review.multi_image_decisions import DecisionOutcome, DecisionRequest, ImageStep, each_image
 from ..review.review import Review
-from ..review.together import DecisionOutcome, DecisionRequest, ImageStep, each_image
 from .addresses import exists
 from .finished import differences, read_finished
 from .image_task import ARCHIVES, file_name

@@ -14,7 +14,7 @@ from ...base.reading import MOST_JSON, check_file, read_json, validated
 from ...base.regions import Region
 from ...regions.annotations.coco import read_segmentation
 from ...regions.plain_pickle import PlainPickleError, load_plain
-from .base import (
+from .dataset import (
     BadRecordError,
     Dataset,
     Sample,

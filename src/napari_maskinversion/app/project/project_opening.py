@@ -15,10 +15,10 @@ from ...base.errors import InputError, MaskInversionError
 from ...base.identity import ImageIdentity, Position, RegionIdentity, identify, identify_image
 from ...base.regions import Region
 from ...base.wording import one_line
-from ...batch.decided import Summary, counted
 from ...batch.finished import differences, is_damaged
 from ...batch.image_task import ImageTask
 from ...batch.opened import OpenProject
+from ...batch.project_decisions import Summary, counted
 from ...batch.project_index import archive_file
 from ...images.channels import auto_limits, default_colours
 from ...images.lazy_plane import LazyPlane

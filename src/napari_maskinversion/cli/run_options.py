@@ -21,18 +21,18 @@ from ..images.plane_source import brightness_note
 from ..language.captions.bank import CaptionBank
 from ..language.labels.presets import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
-from ..pipeline.captions import add_captions
+from ..pipeline.caption_ranking import add_captions
 from ..pipeline.estimate import estimate, place_text
 from ..pipeline.job import Job
-from ..pipeline.progress import Progress, RegionChunk
+from ..pipeline.run_progress import Progress, RegionChunk
 from ..results.export.archive import open_archive
 from .console import INTERRUPTED, ProgressBar, say
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
     from ..language.generation.decoder import CaptionDecoder
-    from ..pipeline.captions import CaptionRequest
-    from ..regions.sam.checkpoints import CheckpointSpec
+    from ..pipeline.caption_ranking import CaptionRequest
+    from ..regions.sam.sam_checkpoints import CheckpointSpec
     from ..results.results import Results
     from ..results.settings import RunSettings
 
@@ -64,7 +64,7 @@ def fetch_model(name: str) -> Path:
 
 def fetch_sam(spec: CheckpointSpec) -> Path:
     """Download a checkpoint of SAM; Ctrl-C ends the program."""
-    from ..regions.sam.checkpoints import fetch_checkpoint
+    from ..regions.sam.sam_checkpoints import fetch_checkpoint
 
     about = fetching(spec.file, spec.size_text, spec.license)
     return _stoppable(spec.file, lambda: about, lambda: fetch_checkpoint(spec))

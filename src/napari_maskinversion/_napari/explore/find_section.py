@@ -32,7 +32,7 @@ from ...results.settings import fields_of
 from ...review.decisions import STATUSES
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, button, check_box, combo_box, form, line, stack, text_field
-from ..widgets.tables import RowsModel, table_view
+from ..widgets.table_views import RowsModel, table_view
 from ..workers.notify import refusing
 from .hits import FarHitsList, HitsRow
 from .work_section import ProgressSection, Shared

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...base.errors import InputError
 from ...base.reading import check_file, read_rows, read_text
 from ...base.regions import Region, Regions
-from .base import (
+from .dataset import (
     BadRecordError,
     Dataset,
     Sample,

@@ -15,7 +15,7 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QGuiApplication, QIcon, QKeyEvent
 from qtpy.QtWidgets import QAbstractItemView, QSizePolicy, QStyledItemDelegate, QTableView
 
-from ...results.export.tables import without_formula
+from ...results.export.table_export import without_formula
 from .keys import copies
 
 

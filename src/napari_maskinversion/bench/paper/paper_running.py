@@ -28,7 +28,7 @@ from .tables import Column, Row, Table
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-    from ..datasets.base import Dataset
+    from ..datasets.dataset import Dataset
 
 Route = Literal["direct", "decomposed"]
 PAPER_SIDE: Final = 448  # pixels

@@ -12,7 +12,7 @@ from ...app.review.review_state import ReviewState
 from ...app.session import Session, Topic, outdated
 from ...base.errors import InputError
 from ...review.decisions import Status, Step
-from ...review.together import DecisionOutcome, DecisionRequest
+from ...review.multi_image_decisions import DecisionOutcome, DecisionRequest
 from ..workers.notify import refuse
 from .review_keeper import ReviewKeeper
 

@@ -17,7 +17,7 @@ from ..base.progress import with_ticks
 from ..base.targets import check_folder, check_targets
 from ..base.wording import counted, listed
 from ..results.export.catalogue import check_formats
-from ..results.export.tables import is_ours, without_formula
+from ..results.export.table_export import is_ours, without_formula
 from .executors import TaskExecutor, Work
 from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked, leftovers
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
