@@ -20,6 +20,7 @@ from ..base.reading import check_file
 from ..base.units import Georeference, Units
 from .channels import as_source, source_of
 from .decoding import PICTURES, Array, check_memory, decode, picture_notes, reading_errors
+from .lazy_plane import ArrayLike
 from .ome_zarr import is_zarr, label_image, open_zarr
 from .other_formats import is_other_format, open_other_format
 from .plane_source import brightness_note
@@ -167,7 +168,7 @@ def nodata_of(file: Path | None, shape: tuple[int, ...]) -> float | None:
 
 
 def without_masked(
-    array: Array, file: Path | None, shape: tuple[int, ...], *, rgb: bool = False, labels: bool
+    array: ArrayLike, file: Path | None, shape: tuple[int, ...], *, rgb: bool = False, labels: bool
 ) -> Any:
     """Return a layer's array with no value, or as labels no region, where its file's mask is 0."""
     masks = {} if file is None else _about(file, shape[-2:])[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
 from napari.layers import Labels
@@ -18,7 +18,7 @@ from ...app.explore.region_sources import open_region
 from ...app.explore.searches import FarHit, Finding
 from ...app.layer_input.coordinates import Plane
 from ...app.layer_input.label_layers import layer_of_regions, with_index, with_labels
-from ...app.layer_input.layer_facts import is_shapes
+from ...app.layer_input.viewer_protocols import RegionsLayer
 from ...app.session import Session
 from ...base.errors import InputError
 from ...base.regions import Region
@@ -32,6 +32,10 @@ from ..widgets.sections import button, form, pause, stack
 from ..widgets.table_views import TrueIcons
 from ..workers.notify import refusing
 from .work_section import Shared
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Image
 
 _SIDE: Final = 48  # pixels of a picture
 _SHOWN: Final = 5  # hits in view
@@ -115,7 +119,7 @@ class HitsRow(QWidget):
 
 
 def make_regions(
-    viewer: Any, session: Session, image: Any, plane: Plane, regions: Sequence[Region]
+    viewer: ViewerModel, session: Session, image: Image, plane: Plane, regions: Sequence[Region]
 ) -> int:
     """Add regions to the image's Labels layer, else to a new one, in one step to undo.
 
@@ -123,8 +127,10 @@ def make_regions(
     """
     if image not in viewer.layers:
         raise InputError("The image of these hits was closed; search again.")
-    layer = session.run.regions if session.run.image is image else None
-    if layer is None or not _takes(layer, image, len(regions)):
+    chosen = session.run.regions if session.run.image is image else None
+    if _takes(chosen, image, len(regions)):
+        layer = chosen
+    else:
         layer = _new_layer(viewer, session, image, plane, regions[0].name or "like one")
     highest, names = int(layer.data.max(initial=0)), dict[int, str]()
     rows, columns = plane.cut.axes
@@ -147,7 +153,9 @@ def make_regions(
     return len(names)
 
 
-def _new_layer(viewer: Any, session: Session, image: Any, plane: Plane, words: str) -> Labels:
+def _new_layer(
+    viewer: ViewerModel, session: Session, image: Image, plane: Plane, words: str
+) -> Labels:
     """Add a layer without regions: what is painted there later can be undone."""
     height, width = plane.shape
     shape = [1] * image.ndim
@@ -173,9 +181,11 @@ def _name(layer: Labels, names: dict[int, str]) -> None:
     layer.features = frame
 
 
-def _takes(layer: Any, image: Any, count: int) -> bool:
+def _takes(layer: RegionsLayer | None, image: Image, count: int) -> TypeGuard[Labels]:
     """Whether a layer has the pixels of an image, and room for more regions."""
-    if is_shapes(layer) or layer.multiscale or not isinstance(layer.data, np.ndarray):
+    if not isinstance(layer, Labels) or layer.multiscale:
+        return False
+    if not isinstance(layer.data, np.ndarray):
         return False
     shape = image.data.shape[: image.ndim]
     placed = all(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from napari.layers import Points
+from napari.layers import Points, Shapes
 
 from ...app.layer_input.coordinates import Plane
-from ...app.layer_input.layer_facts import OURS, is_shapes
+from ...app.layer_input.layer_facts import OURS
 from ...app.layer_input.run_input import PlaneFinder
 from ...base.affine import FloatArray
 from ...base.identity import Position
@@ -17,7 +17,7 @@ from ...results.region_result import RegionResult
 from .placing import LayerHolder, plane_transform
 
 if TYPE_CHECKING:
-    from napari.layers import Image, Labels, Shapes
+    from napari.layers import Image, Labels
 
 # Each change redraws all texts: 0.2 ms each, 0.3 ms in software.
 MOST: Final = 100
@@ -106,7 +106,7 @@ class Backdrop:
         image = self._luminance_of_image(region.centroid, plane)
         layer = self._regions
         # Shapes are mostly borders; so are labels with a contour.
-        if is_shapes(layer) or not layer.visible or layer.contour:
+        if isinstance(layer, Shapes) or not layer.visible or layer.contour:
             return image
         color = np.ravel(layer.get_color(region.id))
         opacity = float(color[3]) * layer.opacity
@@ -138,7 +138,7 @@ def nearest(
 
 def shows_text(layer: Labels | Shapes) -> bool:
     """Return whether a layer of the user has texts of its own on the canvas."""
-    if not is_shapes(layer) or not layer.text.visible:
+    if not isinstance(layer, Shapes) or not layer.text.visible:
         return False
     return bool(np.any(np.asarray(layer.text.values) != ""))
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...app.layer_input.coordinates import Grid, Plane, ViewPoint, slice_of
-from ...app.layer_input.layer_facts import RegionsLayer
 from ...app.layer_input.run_input import PlaneFinder
+from ...app.layer_input.viewer_protocols import RegionsLayer
 from ...app.work.driver import Forming
 from ...base.errors import InputError
 from ...base.identity import Position
@@ -68,7 +68,7 @@ class ResultsOnCanvas:
         self.foreign = False  # Whether a region of other results than those of `know` is shown
         self._marked: Marked | None = None
 
-    def belong_to(self, image: Image, finder: PlaneFinder) -> None:
+    def belong_to(self, image: Image, finder: PlaneFinder | None) -> None:
         """Take results of another run: blank until one of them is shown."""
         self.image, self._finder, self._told = image, finder, False
         self._masks = {}

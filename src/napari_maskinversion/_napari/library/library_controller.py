@@ -180,7 +180,8 @@ class LibraryController(Topic, QObject):
             raise InputError("The image of these results is not in the viewer; open it again.")
         review, plane = self._session.reviewed, record.plane
         pixels, about = levels_of(image)[0], image.metadata.get(IDENTITY)
-        picture = finder and copy_picture(
+        assert finder is not None  # results of layers have one
+        picture = copy_picture(
             image,
             finder.view,
             channels=record.snapshot.scope.channels,
@@ -202,7 +203,6 @@ class LibraryController(Topic, QObject):
             planes = {
                 named(at): picture.source(finder.plane(at), finder.view_at(at))
                 for at in dict.fromkeys(plane or one.position for one in bundle.results.regions)
-                if finder
             }
             return {"source": _placed_as_in(file, bundle, plane), "image": file, "planes": planes}
 

@@ -121,7 +121,7 @@ def _look(
         source = picture.source(plane_of(picture.grid, view), view)
         note, settings = brightness_note(source), snapshot.settings
         unknown = settings.model == DEMO and is_unknown(source, store.get(DEMO, settings.device))
-        file = snapshot.image.source.path
+        file = None if snapshot.image is None else snapshot.image.source.path
         mapped = georeference_of(None if file is None else Path(file), source.shape[:2]) is not None
         return snapshot, unknown, note, mapped
     except MaskInversionError:

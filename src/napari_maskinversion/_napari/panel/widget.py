@@ -384,6 +384,8 @@ class MaskInversionWidget(Topic, QWidget):
 
     def _draw(self) -> None:
         image, regions = self.session.run.layers
+        if image is None:
+            return
         with refusing():
             layer = draw_regions(self._viewer, image, regions)
             if regions is None:

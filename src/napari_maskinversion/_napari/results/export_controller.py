@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QMenu, QWidget
 
-from ...app.layer_input.layer_facts import RegionsLayer, file_of, is_regions, levels_of
+from ...app.layer_input.layer_facts import file_of, is_regions, levels_of
 from ...app.layer_input.layer_features import ACCEPTED, withdraw
+from ...app.layer_input.viewer_protocols import RegionsLayer
 from ...app.session import Session, Topic, outdated, same_regions
 from ...base.errors import InputError
 from ...results.columns import columns_in

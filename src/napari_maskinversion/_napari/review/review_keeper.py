@@ -12,8 +12,9 @@ from weakref import WeakSet
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal
 
-from ...app.layer_input.layer_facts import IDENTITY, RegionsLayer, file_of, levels_of
+from ...app.layer_input.layer_facts import IDENTITY, file_of, levels_of
 from ...app.layer_input.layer_features import FeatureWriter
+from ...app.layer_input.viewer_protocols import RegionsLayer
 from ...app.review.review_state import ReviewState
 from ...app.review.review_target import ReviewTarget
 from ...base.errors import InputError, NotSavedError

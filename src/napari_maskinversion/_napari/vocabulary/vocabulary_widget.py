@@ -283,12 +283,12 @@ class VocabularyWidget(Topic, QWidget):
         """Fill in the words that the chosen layers bring."""
         image, regions = self._session.run.layers
         words = vocabulary_of(image)
-        # The words of a sample replace typed ones once; those of a regions' file do not.
-        if words and self._own and image not in self._brought:
-            self._prefilled, self._origin = to_text(words), image.name
-            self._learned = None
-            self._replace(self._prefilled)
-        if words:
+        if image is not None and words:
+            # The words of a sample replace typed ones once; those of a regions' file do not.
+            if self._own and image not in self._brought:
+                self._prefilled, self._origin = to_text(words), image.name
+                self._learned = None
+                self._replace(self._prefilled)
             self._brought.add(image)
         self.prefill(vocabulary_of(regions, image))
 

@@ -95,7 +95,8 @@ def find_regions(
             alike = [record for record in alike if not record.recipe.differences(shown)]
         known = next(iter(alike), None)
     record = known or RunTask(run, store).run()
-    results, masks = record.results, record.masks
+    results, masks, finder = record.results, record.masks, record.finder
+    assert finder is not None  # results of layers have one
     show(Job(text=words.COMPARING_WORDS, fraction=1.0))
     model = store.load(name, run.settings.device)
     if model.fingerprint != results.info.fingerprint:
@@ -105,7 +106,7 @@ def find_regions(
     return Finding(
         words=expression,
         snapshot=record.snapshot,
-        finder=record.finder,
+        finder=finder,
         results=results,
         masks=masks if isinstance(masks, dict) else {},
         matches=tuple(find(model, results.embeddings, expression)),

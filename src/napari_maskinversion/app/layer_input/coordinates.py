@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ...base.affine import Affine2D, FloatArray
 from ...base.errors import InputError
+from .viewer_protocols import Layer, Viewer, has_pixels, has_pyramid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class ViewPoint:
     units: tuple[Any, ...] = ()
 
     @classmethod
-    def of(cls, viewer: Any) -> ViewPoint:
+    def of(cls, viewer: Viewer) -> ViewPoint:
         """Read it from a viewer; in 3-D the plane of the last two displayed axes."""
         dims = viewer.dims
         rows, columns = (int(axis) for axis in tuple(dims.displayed)[-2:])
@@ -66,7 +67,7 @@ class Grid:
     offset: FloatArray
 
     @classmethod
-    def of(cls, layer: Any, view: ViewPoint) -> Grid:
+    def of(cls, layer: Layer, view: ViewPoint) -> Grid:
         """Copy it from a layer; scale, translate, rotate, shear, affine and units all count."""
         count = int(layer.ndim)
         offset = np.asarray(layer.data_to_world(np.zeros(count)), dtype=np.float64)
@@ -99,7 +100,7 @@ class Grid:
         return np.asarray(np.linalg.solve(self.matrix, shifted.T).T, dtype=np.float64)
 
 
-def _unit_factors(layer: Any, view: ViewPoint) -> FloatArray:
+def _unit_factors(layer: Layer, view: ViewPoint) -> FloatArray:
     """Lengths of the layer's units in the viewer's."""
     own = tuple(getattr(layer, "units", None) or ())
     world = view.units[len(view.units) - len(own) :]
@@ -116,10 +117,13 @@ def _unit_factors(layer: Any, view: ViewPoint) -> FloatArray:
     )
 
 
-def _shape(layer: Any) -> tuple[int, ...]:
-    if hasattr(layer, "shape_type") or hasattr(layer, "symbol"):  # shapes, points
+def _shape(layer: Layer) -> tuple[int, ...]:
+    if not has_pixels(layer):
         return ()
-    data = layer.data[0] if getattr(layer, "multiscale", False) else layer.data
+    if has_pyramid(layer):
+        data = layer.data[0]
+    else:
+        data = layer.data
     shape = data.shape[: layer.ndim]
     if not np.isfinite(shape).all():
         raise InputError(

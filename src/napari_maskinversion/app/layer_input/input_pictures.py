@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from ...base.errors import InputError
 from ...images.channels import Channel, ChannelPlane, ColourPlane, auto_limits
-from ...images.lazy_plane import LazyPlane
+from ...images.lazy_plane import ArrayLike, LazyPlane
 from ...images.opening import nodata_of, without_masked
 from ...images.plane_source import PlaneSource
 from .coordinates import Grid, Plane, Slice, ViewPoint, pixels_to_layer, plane_of, slice_of
 from .displayed_plane import SHADES, DisplayedLayer, DisplayedPlane, FloatArray, Look
 from .layer_facts import copied, file_of, levels_of
+from .viewer_protocols import Colormap, ImageLayer
 
 Channels = Literal["layer", "displayed"]
 
@@ -28,7 +29,7 @@ class LayerCopy:
     grid: Grid
     # Copies of arrays in memory, and everything else as it is: dask and zarr are read by the
     # worker, piece by piece
-    levels: tuple[Any, ...]
+    levels: tuple[ArrayLike, ...]
     pinned: bool  # Arrays in memory hold only the plane shown
     rgb: bool
     file: Path | None  # Its file, whose masks hide pixels
@@ -68,7 +69,7 @@ class LayerCopy:
 
 
 def copy_layer(
-    layer: Any, view: ViewPoint, *, shown_only: bool, snapshot: bool = True
+    layer: ImageLayer, view: ViewPoint, *, shown_only: bool, snapshot: bool = True
 ) -> LayerCopy:
     """Copy an image layer, or only its plane shown."""
     grid = Grid.of(layer, view)
@@ -90,7 +91,7 @@ def copy_layer(
     )
 
 
-def _look_of(layer: Any) -> Look:
+def _look_of(layer: ImageLayer) -> Look:
     low, high = layer.contrast_limits
     return Look(
         limits=(float(low), float(high)),
@@ -102,7 +103,7 @@ def _look_of(layer: Any) -> Look:
     )
 
 
-def shades(colormap: Any) -> FloatArray:
+def shades(colormap: Colormap) -> FloatArray:
     """Colours of a colormap from end to end, and NaN's."""
     values = np.append(np.linspace(0, 1, SHADES), np.nan)
     return np.asarray(colormap.map(values), dtype=np.float32)
@@ -142,11 +143,11 @@ class Picture:
 
 
 def copy_picture(
-    image: Any,
+    image: ImageLayer,
     view: ViewPoint,
     *,
     channels: Channels = "layer",
-    others: Sequence[Any] = (),
+    others: Sequence[ImageLayer] = (),
     background: tuple[float, float, float] = (0.0, 0.0, 0.0),
     shown_only: bool = True,
     snapshot: bool = True,

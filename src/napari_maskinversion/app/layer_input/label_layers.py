@@ -65,7 +65,7 @@ def _is_same(one: Region, other: Region) -> bool:
     return one.bbox == other.bbox and np.array_equal(one.mask, other.mask)
 
 
-def label_type(shape: Sequence[int], highest: int = 0) -> Any:
+def label_type(shape: Sequence[int], highest: int = 0) -> type[np.uint16 | np.int32]:
     """Return the type of labels up to ``highest``, with room for regions to be drawn."""
     return np.uint16 if math.prod(shape) > _LARGE and highest < 2**16 - _ROOM else np.int32
 
@@ -204,7 +204,9 @@ def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: Sequence[int
     return ""
 
 
-def source_facts(features: Any, metadata: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+def source_facts(
+    features: pd.DataFrame | None, metadata: Mapping[str, Any]
+) -> dict[int, dict[str, Any]]:
     """Return fields of `Region` by label: what the file of the regions says; else nothing."""
     if features is None or not {"index", "label", "source_id"} <= set(features):
         return {}
@@ -242,7 +244,7 @@ def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
     return padded
 
 
-def whole(value: Any) -> int | None:
+def whole(value: object) -> int | None:
     """Return a value as a whole number; None for text, fractions and missing values."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,23 @@ from ...base.errors import InputError
 from ...base.identity import ImagePlace
 from ...base.regions import as_array
 from ...base.wording import one_line
+from ...images.lazy_plane import ArrayLike
 from ...images.opening import nodata_of, without_masked
 from ...images.tiff import without_nodata
 from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .label_layers import COVERED, Covered
+from .viewer_protocols import (
+    ImageLayer,
+    Layer,
+    RegionsLayer,
+    ShapesLayer,
+    has_pixels,
+    has_pyramid,
+)
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from typing_extensions import TypeIs
 
 # Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"
@@ -45,41 +54,27 @@ _COARSE: Final = 32  # pixels; regions of that size are found at once
 _TABLE: Final = 2**22  # largest label that is counted by a table
 
 
-class RegionsLayer(Protocol):
-    """What a Labels or Shapes layer of napari has that its features are written by."""
-
-    name: str
-    metadata: dict[str, Any]
-    features: pd.DataFrame
-    # Of a Shapes layer only
-    data: Sequence[npt.NDArray[np.floating]]
-    shape_type: Sequence[str]
-    selected_data: Collection[int]
-    feature_defaults: pd.DataFrame  # of the next shape; one row
-    events: Any  # napari's emitters
-
-
-def is_ours(layer: Any) -> bool:
+def is_ours(layer: object) -> bool:
     """Whether a layer was made by this plugin."""
     return OURS in getattr(layer, "metadata", {})
 
 
-def is_image(layer: Any) -> bool:
+def is_image(layer: object) -> TypeGuard[ImageLayer]:
     """Whether a layer is an image of the user: only those have a brightness of surfaces."""
     return hasattr(layer, "iso_threshold") and not is_ours(layer)
 
 
-def is_shapes(layer: Any) -> bool:
+def is_shapes(layer: object) -> TypeIs[ShapesLayer]:
     """Whether a layer holds shapes."""
     return hasattr(layer, "shape_type")
 
 
-def is_regions(layer: Any) -> bool:
+def is_regions(layer: object) -> TypeGuard[RegionsLayer]:
     """Whether a layer can hold regions: Labels or Shapes, none of this plugin's own displays."""
     return (is_shapes(layer) or hasattr(layer, "selected_label")) and not is_ours(layer)
 
 
-def vocabulary_of(*layers: Any) -> list[str]:
+def vocabulary_of(*layers: object) -> list[str]:
     """Labels in the metadata of layers (our samples have some), from the first layer with any."""
     for layer in layers:
         words = getattr(layer, "metadata", {}).get("vocabulary")
@@ -88,13 +83,13 @@ def vocabulary_of(*layers: Any) -> list[str]:
     return []
 
 
-def path_of(layer: Any) -> Any:
+def path_of(layer: object) -> str | None:
     """Return the path that a layer was opened with, by us or by napari; None without one."""
     ours = getattr(layer, "metadata", {}).get(FILE)
     return ours or getattr(getattr(layer, "source", None), "path", None)
 
 
-def file_of(image: Any) -> Path | None:
+def file_of(image: object) -> Path | None:
     """Return the file or folder that a layer was opened from; None if this machine has none."""
     path = path_of(image)
     if not path:
@@ -106,18 +101,20 @@ def file_of(image: Any) -> Path | None:
         return None
 
 
-def place_of_image(image: Any) -> ImagePlace | None:
+def place_of_image(image: Layer | None) -> ImagePlace | None:
     """Return where the image of a layer is, as libraries have it; None without a file."""
     from ...library.adding import place_of
 
     file = file_of(image)
-    return None if file is None else place_of(file, image.metadata.get(SERIES))
+    if image is None or file is None:
+        return None
+    return place_of(file, image.metadata.get(SERIES))
 
 
 class OtherArray:
     """An array of torch, tensorstore, JAX, CuPy and others; its parts are NumPy's."""
 
-    def __init__(self, array: Any, name: str) -> None:
+    def __init__(self, array: ArrayLike, name: str) -> None:
         self.held, self._name = array, name
         self.shape = tuple(int(side) for side in array.shape)
         # torch.uint8, dtype("uint8"), <dtype: 'uint8'>
@@ -126,7 +123,7 @@ class OtherArray:
             raise self._refusal("its values are of no type that NumPy knows")
         self.dtype = np.dtype(kind[0])
 
-    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
+    def __getitem__(self, key: object) -> npt.NDArray[Any]:
         try:
             return as_array(self.held[key])
         except Exception as error:
@@ -139,9 +136,14 @@ class OtherArray:
         )
 
 
-def levels_of(layer: Any) -> list[Any]:
+def levels_of(layer: Layer) -> list[ArrayLike]:
     """Return a layer's arrays, finest first; one for a plain layer."""
-    levels = list(layer.data) if getattr(layer, "multiscale", False) else [layer.data]
+    if not has_pixels(layer):
+        raise InputError(f"Layer '{layer.name}' holds no array of pixels.")
+    if has_pyramid(layer):
+        levels = list(layer.data)
+    else:
+        levels = [layer.data]
     if layer.metadata.get(ONLY_FIRST):
         del levels[1:]
     for place, data in enumerate(levels):
@@ -154,7 +156,13 @@ def levels_of(layer: Any) -> list[Any]:
     return levels
 
 
-def copied(data: Any, cut: Slice | None = None, *, snapshot: bool = True) -> Any:
+@overload
+def copied(
+    data: npt.NDArray[Any], cut: Slice | None = None, *, snapshot: bool = True
+) -> npt.NDArray[Any]: ...
+@overload
+def copied(data: ArrayLike, cut: Slice | None = None, *, snapshot: bool = True) -> ArrayLike: ...
+def copied(data: ArrayLike, cut: Slice | None = None, *, snapshot: bool = True) -> ArrayLike:
     """Copy an array, or one plane with all axes; without ``snapshot`` only slice it.
 
     Lazy arrays are not read.
@@ -172,7 +180,7 @@ def copied(data: Any, cut: Slice | None = None, *, snapshot: bool = True) -> Any
     return part.copy()
 
 
-def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | None:
+def count_regions(layer: RegionsLayer, view: ViewPoint, planes: str = "shown") -> int | None:
     """Count the regions of a run (see `Scope`); None where counting would take too long."""
     grid = Grid.of(layer, view)
     if is_shapes(layer):
@@ -202,7 +210,7 @@ def _count_hidden(covered: Mapping[int, Covered]) -> int:
     return sum(one.seen is None for one in covered.values())
 
 
-def _count_values(plane: Any) -> int:
+def _count_values(plane: npt.NDArray[Any]) -> int:
     """Count the values that are not 0, without pandas, which takes seconds to import."""
     values = plane.ravel()
     if values.size and values.dtype.kind in "iub" and values.min() >= 0:
@@ -212,7 +220,7 @@ def _count_values(plane: Any) -> int:
     return int(np.count_nonzero(np.unique(values)))
 
 
-def shapes_on_plane(layer: Any, grid: Grid, view: ViewPoint) -> tuple[Shape, ...]:
+def shapes_on_plane(layer: ShapesLayer, grid: Grid, view: ViewPoint) -> tuple[Shape, ...]:
     """Return the shapes that lie in the plane shown, without those that cross it, in row order."""
     cut = slice_of(grid, view)
     others = list(cut.others)

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from .label_layers import whole, with_gaps, with_index, with_labels
-from .layer_facts import RegionsLayer, is_shapes
+from .layer_facts import is_shapes
 from .shape_rows import ShapeRows
+from .viewer_protocols import RegionsLayer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +117,7 @@ class FeatureWriter:
     def _with_rows(self, regions: Iterable[int]) -> tuple[pd.DataFrame, list[int]]:
         """Return the features with a row for each region, and the region of each row."""
         if self._shape_rows is not None:
-            of_rows = [_NO_REGION] * len(self.layer.data)
+            of_rows = [_NO_REGION] * self._shape_rows.count
             for region, row in enumerate(self._shape_rows.current):
                 if row is not None:
                     of_rows[row] = region

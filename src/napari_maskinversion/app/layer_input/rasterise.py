@@ -38,7 +38,9 @@ class LabelsOnPlane:
             self._look_up(rows, columns, out[start - top : start - top + len(rows)])
         return out
 
-    def _look_up(self, rows: Any, columns: Any, out: npt.NDArray[Any]) -> None:
+    def _look_up(
+        self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp], out: npt.NDArray[Any]
+    ) -> None:
         matrix, offset = self._to_labels.matrix, self._to_labels.offset
         # Half a pixel goes up, always: rounding to even would make blocks of uneven size.
         y, x = (

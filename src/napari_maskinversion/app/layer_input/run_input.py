@@ -20,6 +20,7 @@ from ...base.affine import Affine2D
 from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position, RegionIdentity, identify_all
 from ...base.regions import Region, Regions
+from ...images.lazy_plane import ArrayLike
 from ...images.opening import FileArray, nodata_of, without_masked
 from ...images.tiff import without_nodata
 from ...pipeline.run import PlaneTask
@@ -41,10 +42,11 @@ from .coordinates import (
     plane_of,
     slice_of,
 )
-from .input_pictures import Picture
+from .input_pictures import LayerCopy, Picture
 from .label_layers import COVERED, Covered, CoveredOnPlanes, source_facts, uncovered
 from .layer_facts import copied, file_of, is_shapes, levels_of, shapes_on_plane
 from .rasterise import regions_on_plane
+from .viewer_protocols import RegionsLayer
 
 Planes = Literal["shown", "largest", "each"]
 PictureDigest = tuple[frozenset[str], str]  # Of `picture_digest`
@@ -111,14 +113,14 @@ class LabelsCopy:
     """
 
     grid: Grid
-    data: Any
+    data: ArrayLike
     pinned: bool
     file: Path | None = None
     facts: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     covered: CoveredOnPlanes = field(default_factory=dict)
 
     @property
-    def values(self) -> tuple[Any, float | None]:
+    def values(self) -> tuple[ArrayLike, float | None]:
         """The labels, 0 where the file's mask hides them; and a value that stands for no region.
 
         Where the labels are lazy, that value is 0 already.
@@ -138,7 +140,7 @@ class LabelsCopy:
 
 
 def copy_regions(
-    layer: Any, view: ViewPoint, *, shown_only: bool = True, snapshot: bool = True
+    layer: RegionsLayer, view: ViewPoint, *, shown_only: bool = True, snapshot: bool = True
 ) -> ShapesCopy | LabelsCopy:
     """Copy the regions of a layer, or only those of the plane shown."""
     grid = Grid.of(layer, view)
@@ -286,11 +288,13 @@ class RunInput:
             _refuse_missing(only, set(regions.ids), "label")
         return regions
 
-    def _labels(self, labels: LabelsCopy, view: ViewPoint) -> Any:
+    def _labels(self, labels: LabelsCopy, view: ViewPoint) -> ArrayLike:
         cut = slice_of(labels.grid, view)
         index = [0] * len(cut.index) if labels.pinned else list(cut.index)
         values, nodata = labels.values
-        return without_nodata(plane_of_labels(values, axes=cut.axes, index=index), nodata)
+        plane = plane_of_labels(values, axes=cut.axes, index=index)
+        regions: ArrayLike = without_nodata(plane, nodata)
+        return regions
 
     def _named(self, regions: Regions) -> Regions:
         facts = {} if isinstance(self.regions, ShapesCopy) else self.regions.facts
@@ -355,22 +359,27 @@ def changes_pixels(difference: Difference) -> bool:
 
 def picture_digest(picture: Picture) -> PictureDigest:
     """Return digests of the pixels of each layer, and of all that affects how they look."""
-    seen = {
-        id(one): replace(one, levels=(_digest(one.levels),))
-        for one in (picture.image, *(picture.shown or ()))
-    }
-    shown = picture.shown and tuple(seen[id(one)] for one in picture.shown)
-    looks = _digest(replace(picture, image=seen[id(picture.image)], shown=shown))
-    return frozenset(one.levels[0] for one in seen.values()), looks
+    pixels: dict[int, str] = {}
+    without_pixels: dict[int, LayerCopy] = {}
+    for layer in (picture.image, *(picture.shown or ())):
+        if id(layer) not in pixels:  # the image is one of those shown, too
+            pixels[id(layer)] = _digest(layer.levels)
+            without_pixels[id(layer)] = replace(layer, levels=())
+    shown = None
+    if picture.shown is not None:
+        shown = tuple(without_pixels[id(layer)] for layer in picture.shown)
+    bare = replace(picture, image=without_pixels[id(picture.image)], shown=shown)
+    looks = _digest((bare, tuple(pixels.values())))
+    return frozenset(pixels.values()), looks
 
 
-def _digest(value: Any) -> str:
+def _digest(value: object) -> str:
     hasher = hashlib.blake2b(digest_size=16)
     _feed(hasher, value)
     return hasher.hexdigest()
 
 
-def _feed(hasher: hashlib.blake2b, value: Any) -> None:
+def _feed(hasher: hashlib.blake2b, value: object) -> None:
     if isinstance(value, np.ndarray):
         hasher.update(f"{value.shape}{value.dtype}".encode())
         hasher.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)

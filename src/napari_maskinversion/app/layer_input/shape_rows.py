@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Collection
+from typing import NamedTuple
 
-from .layer_facts import RegionsLayer
-
-
-class DataEvent(Protocol):
-    """What napari reports of shapes that changed."""
-
-    action: str
-    data_indices: Sequence[int]
+from .viewer_protocols import ShapesEvent, ShapesLayer
 
 
 class Outline(NamedTuple):
@@ -29,11 +22,16 @@ class ShapeRows:
     at once, or events blocked), shapes are matched by their outlines.
     """
 
-    def __init__(self, layer: RegionsLayer) -> None:
+    def __init__(self, layer: ShapesLayer) -> None:
         self._layer = layer
         self._outlines = _outlines_of(layer)
         self._rows: list[int | None] = list(range(len(self._outlines)))
         layer.events.data.connect(self._follow)  # napari holds this weakly
+
+    @property
+    def count(self) -> int:
+        """The number of shapes now."""
+        return len(self._layer.data)
 
     @property
     def current(self) -> list[int | None]:
@@ -42,7 +40,7 @@ class ShapeRows:
             self._match_outlines()
         return self._rows
 
-    def _follow(self, event: DataEvent) -> None:
+    def _follow(self, event: ShapesEvent) -> None:
         action = str(getattr(event, "action", ""))
         if not action.endswith("ed"):
             return  # "removing", "adding": napari reports again when it is done
@@ -91,7 +89,7 @@ def match_outlines(before: list[Outline], after: list[Outline]) -> dict[int, int
     return new_rows
 
 
-def _outlines_of(layer: RegionsLayer) -> list[Outline]:
+def _outlines_of(layer: ShapesLayer) -> list[Outline]:
     shapes = zip(layer.shape_type, layer.data, strict=True)
     return [Outline(str(kind), corners.tobytes()) for kind, corners in shapes]
 

@@ -19,6 +19,7 @@ from ..layer_input.input_pictures import Picture, copy_picture
 from ..layer_input.label_layers import COCO
 from ..layer_input.layer_facts import file_of, is_image, is_shapes
 from ..layer_input.run_input import RunInput, copy_regions
+from ..layer_input.viewer_protocols import ImageLayer, RegionsLayer, Viewer
 from ..session import ResultRecord, Scope, Session
 from ..work.model_store import ModelStore
 from .estimating import Work, estimation
@@ -28,7 +29,7 @@ NO_WORDS: Final = "There are no words to choose from; type some on the tab Label
 
 
 def make_request(
-    viewer: Any,
+    viewer: Viewer,
     session: Session,
     *,
     captioned: bool = False,
@@ -36,7 +37,7 @@ def make_request(
     keep: bool = False,
 ) -> Request:
     """Copy everything that a run needs from the viewer and the session."""
-    check_layers(*session.run.layers)
+    chosen_layers(session)
     words, captions = session.run.vocabulary, session.run.captions if captioned else None
     if captioned and session.run.captions_problem:
         raise InputError(session.run.captions_problem)
@@ -48,15 +49,17 @@ def make_request(
     return replace(request, vocabulary=words, captions=captions, before=before)
 
 
-def find_request(viewer: Any, session: Session, alpha: float, whole: bool) -> tuple[Request, Any]:
+def find_request(
+    viewer: Viewer, session: Session, alpha: float, whole: bool
+) -> tuple[Request, ImageLayer]:
     """Return what finding by words needs: a run without labels, and its image layer."""
-    check_layers(*session.run.layers)
+    image, _ = chosen_layers(session)
     window = {"window": "whole"} if whole else {}
     # Finding by words always inverts, whatever method ranks the labels.
     changes = {"inversion.alpha": alpha, "method": None, **window}
     settings = usable_settings(session.run.settings).changed(changes)
     request = _request(viewer, session, settings)
-    return replace(request, forming=False), session.run.image
+    return replace(request, forming=False), image
 
 
 def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
@@ -86,8 +89,9 @@ def check_on_disk(name: str) -> None:
 
 
 def _request(
-    viewer: Any, session: Session, settings: RunSettings, picture: Picture | None = None
+    viewer: Viewer, session: Session, settings: RunSettings, picture: Picture | None = None
 ) -> Request:
+    image, _ = chosen_layers(session)
     run_input = prepare(viewer, session, picture=picture)
     return Request(
         input=run_input,
@@ -95,15 +99,15 @@ def _request(
         settings=settings,
         snapshot=session.run.snapshot(),
         source=_source_of(session, run_input),
-        units=units_of(session.run.image, run_input.finder.axes),
-        file=file_of(session.run.image),
+        units=units_of(image, run_input.finder.axes),
+        file=file_of(image),
         forming=session.run.forming,
     )
 
 
 def _source_of(session: Session, run_input: RunInput) -> dict[str, Any]:
     """Return what a run is made from; layers may be renamed while it goes on."""
-    image, regions = session.run.layers
+    image, regions = chosen_layers(session)
     shown = run_input.picture.shown
     return {
         **regions.metadata.get(COCO, CocoFacts()).values,
@@ -115,7 +119,7 @@ def _source_of(session: Session, run_input: RunInput) -> dict[str, Any]:
     }
 
 
-def estimate_of(viewer: Any, session: Session, store: ModelStore) -> Work | None:
+def estimate_of(viewer: Viewer, session: Session, store: ModelStore) -> Work | None:
     """Return the work that estimates a run; None without an image or regions."""
     if None in session.run.layers:
         return None
@@ -123,7 +127,7 @@ def estimate_of(viewer: Any, session: Session, store: ModelStore) -> Work | None
 
 
 def prepare(
-    viewer: Any,
+    viewer: Viewer,
     session: Session,
     *,
     snapshot: bool = True,
@@ -131,10 +135,10 @@ def prepare(
     record: ResultRecord | None = None,
 ) -> RunInput:
     """Copy what a run needs of the chosen layers; with a record, what its run would need now."""
-    image, regions = session.run.layers
-    check_layers(image, regions)
+    image, regions = chosen_layers(session)
     view, scope, only = ViewPoint.of(viewer), session.run.scope, None
     if record is not None:
+        assert record.finder is not None  # results of layers have one
         view, scope, only = record.finder.view, record.snapshot.scope, record.only
     only, shown_only = only or chosen_ids(scope, regions), scope.planes == "shown"
     picture = picture or copy_picture(
@@ -156,26 +160,28 @@ def prepare(
     )
 
 
-def check_layers(image: Any, regions: Any) -> None:
-    """Refuse a missing image or missing regions."""
+def chosen_layers(session: Session) -> tuple[ImageLayer, RegionsLayer]:
+    """Return the chosen image and its regions; refuse a missing one."""
+    image, regions = session.run.layers
     if image is None:
         raise InputError("Open an image first.")
     if regions is None:
         raise InputError("There are no regions; add a Labels or Shapes layer and draw some.")
+    return image, regions
 
 
-def image_layers(viewer: Any) -> list[Any]:
+def image_layers(viewer: Viewer) -> list[ImageLayer]:
     """Return the user's image layers, lowest first."""
     return [layer for layer in viewer.layers if is_image(layer)]
 
 
-def background_of(viewer: Any) -> tuple[float, float, float]:
+def background_of(viewer: Viewer) -> tuple[float, float, float]:
     """Return the colour of the canvas."""
     red, green, blue = (float(value) for value in tuple(viewer.canvas.background_color)[:3])
     return red, green, blue
 
 
-def units_of(image: Any, axes: tuple[int, int]) -> Units | None:
+def units_of(image: ImageLayer, axes: tuple[int, int]) -> Units | None:
     """Return the pixel size along two axes in the image's unit; None if that is pixels.
 
     It is the size in the world, after rotation, shear and affine. Under shear, where a pixel is not
@@ -195,7 +201,7 @@ def units_of(image: Any, axes: tuple[int, int]) -> Units | None:
     return Units.of_layer(list(lengths), [units[axis] for axis in axes])
 
 
-def chosen_ids(scope: Scope, layer: Any) -> frozenset[int] | None:
+def chosen_ids(scope: Scope, layer: RegionsLayer | None) -> frozenset[int] | None:
     """Return the ids of the chosen regions of a layer; None for all."""
     if not scope.limited:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from ...base.errors import InputError, ModelError
 from ...results.region_result import RegionResult
@@ -11,9 +11,12 @@ from ...results.run_info import RunInfo
 from ..layer_input.coordinates import Grid, ViewPoint, plane_of
 from ..layer_input.input_pictures import Channels, copy_picture
 from ..layer_input.run_input import PlaneFinder, RunInput, ShapesCopy, copy_regions
+from ..layer_input.viewer_protocols import ImageLayer, Layer, RegionsLayer, Viewer
 from ..work.model_store import ModelStore
 from ..work.preload import start_torch
 from .preparing import background_of, image_layers
+
+LayerType = TypeVar("LayerType", bound=Layer)
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
 class RunSource:
     """The layers of a run and how they were read; without pixels."""
 
-    image: Any
-    regions: Any
+    image: ImageLayer | None
+    regions: RegionsLayer | None
     finder: PlaneFinder
     channels: Channels
     model: str  # As requested
@@ -37,6 +40,7 @@ class RunSource:
     def of(cls, record: ResultRecord) -> RunSource:
         """Return the source of results."""
         snapshot = record.snapshot
+        assert record.finder is not None  # results of layers have one
         return cls(
             image=snapshot.image,
             regions=snapshot.regions,
@@ -47,47 +51,42 @@ class RunSource:
             reopened=record.reopened,
         )
 
-    def again(self, viewer: Any, region: RegionResult, *, drawn: bool) -> RunInput:
+    def again(self, viewer: Viewer, region: RegionResult, *, drawn: bool) -> RunInput:
         """Copy what a run with this one region needs; on the GUI thread."""
-        self.check(viewer, drawn=drawn)
+        image = self.check(viewer, drawn=drawn)
         finder = self.finder
         # A layer of reopened regions holds merged ones under the first id only.
         members = () if self.reopened else region.members
         view = finder.view_at(region.position if finder.all_planes else ())
+        if drawn:
+            regions = copy_regions(_still_there(self.regions, viewer, "regions"), view)
+        else:
+            regions = ShapesCopy(grid=finder.regions, shapes=())
         return RunInput(
             view=view,
             picture=copy_picture(
-                self.image,
+                image,
                 view,
                 channels=self.channels,
                 others=image_layers(viewer),
                 background=background_of(viewer),
                 shown_only=True,
             ),
-            regions=(
-                copy_regions(self.regions, view)
-                if drawn
-                else ShapesCopy(grid=finder.regions, shapes=())
-            ),
+            regions=regions,
             only=frozenset(members or (region.id,)),
             merge=bool(members),
         )
 
-    def check(self, viewer: Any, *, drawn: bool) -> None:
-        """Check that the layers are still there and the image has its size."""
-        for layer, what in ((self.image, "image"), (self.regions, "regions"))[: 1 + drawn]:
-            if layer is None:
-                raise InputError("The file of these results holds no regions; run again.")
-            if layer not in viewer.layers:
-                raise InputError(
-                    f"The layer '{layer.name}' with the {what} of this run was removed; "
-                    "add it and run again."
-                )
-        if Grid.of(self.image, ViewPoint.of(viewer)).shape != self.finder.image.shape:
+    def check(self, viewer: Viewer, *, drawn: bool) -> ImageLayer:
+        """Return the image; refuse layers that are gone, and an image of another size."""
+        image = _still_there(self.image, viewer, "image")
+        if drawn:
+            _still_there(self.regions, viewer, "regions")
+        if Grid.of(image, ViewPoint.of(viewer)).shape != self.finder.image.shape:
             raise InputError(
-                f"Layer '{self.image.name}' holds an image of another size since this run; "
-                "run again."
+                f"Layer '{image.name}' holds an image of another size since this run; run again."
             )
+        return image
 
     def load(self, store: ModelStore) -> Backbone:
         """Load the model of the results, in a worker."""
@@ -111,6 +110,18 @@ class RunSource:
                 f"The model of these results, {self.model}, is not on this machine: press Fetch in "
                 "Settings > Model, or choose its file or folder there, then open the results again."
             )
+
+
+def _still_there(layer: LayerType | None, viewer: Viewer, content: str) -> LayerType:
+    """Return a layer that has an image or regions of a run; refuse one that was removed."""
+    if layer is None:
+        raise InputError("The file of these results holds no regions; run again.")
+    if layer not in viewer.layers:
+        raise InputError(
+            f"The layer '{layer.name}' with the {content} of this run was removed; "
+            "add it and run again."
+        )
+    return layer
 
 
 def look_again(run_input: RunInput, result: RegionResult, info: RunInfo, *, drawn: bool) -> Seen:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...base.identity import RegionIdentity
 from ...engine.models.registry import own_model, recorded_name
 from ...results.export.bundle import Bundle
+from ..layer_input.viewer_protocols import ImageLayer, RegionsLayer
 from ..session import NOTHING, ResultRecord, Snapshot
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 def stored_record(
     now: Snapshot,
-    image: Any,
-    regions: Any,
+    image: ImageLayer,
+    regions: RegionsLayer | None,
     bundle: Bundle,
     finder: PlaneFinder,
     *,

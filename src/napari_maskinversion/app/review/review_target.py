@@ -8,8 +8,8 @@ from typing import Any
 
 from ...base.identity import RegionIdentity, RegionKey
 from ...results.results import Results
-from ..layer_input.layer_facts import RegionsLayer
 from ..layer_input.layer_features import FeatureWriter
+from ..layer_input.viewer_protocols import RegionsLayer
 
 
 @dataclass(frozen=True, slots=True, eq=False)

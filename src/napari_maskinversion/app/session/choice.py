@@ -5,18 +5,31 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
-from .records import NOTHING, KeptRecords, reference
+from ..layer_input.viewer_protocols import ImageLayer, Layer, RegionsLayer
+from .records import (
+    NOTHING,
+    ChosenLayers,
+    ImageReference,
+    KeptRecords,
+    LayerReference,
+    RegionsReference,
+    reference,
+)
+
+LayerType = TypeVar("LayerType", bound=Layer)
 
 
-def among(layer: Any, layers: Iterable[Any]) -> bool:
+def among(layer: object, layers: Iterable[object]) -> bool:
     """Return whether a layer is one of some."""
     return layer is not None and any(layer is one for one in layers)
 
 
-def _alive(references: Iterable[Callable[[], Any]]) -> list[Any]:
-    return [layer for one in references if (layer := one()) is not None]
+def _alive(references: Iterable[Callable[[], LayerType | None]]) -> list[LayerType]:
+    layers = (layer_reference() for layer_reference in references)
+    return [layer for layer in layers if layer is not None]
 
 
 class Choice:
@@ -30,20 +43,18 @@ class Choice:
         self.records = KeptRecords()
         self.by_user: set[str] = set()  # "image", "regions": others that are added change nothing
         self.is_kept = False  # layers are added for the user
-        self.added: Callable[[], Any] = NOTHING  # the last one, while another one stayed chosen
+        self.added: LayerReference = NOTHING  # the last one, while another one stayed chosen
         # Images and regions layers that are in the viewer, the lowest first.
-        self._images: Sequence[Callable[[], Any]] = ()
-        self._regions: Sequence[Callable[[], Any]] = ()
+        self._images: Sequence[ImageReference] = ()
+        self._regions: Sequence[RegionsReference] = ()
         # The image that a regions layer was last chosen with: regions are not taken to another one.
-        self._owners: weakref.WeakKeyDictionary[Any, Callable[[], Any]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._owners: WeakKeyDictionary[Layer, ImageReference] = WeakKeyDictionary()
         # Layers that the panel made for an image, with that image or its channels.
-        self._made: weakref.WeakKeyDictionary[Any, list[Callable[[], Any]]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._made: WeakKeyDictionary[Layer, list[ImageReference]] = WeakKeyDictionary()
 
-    def choose(self, now: tuple[Any, Any], image: Any, regions: Any) -> tuple[Any, Any]:
+    def choose(
+        self, now: ChosenLayers, image: ImageLayer | None, regions: RegionsLayer | None
+    ) -> ChosenLayers:
         """Return the layers after the user has chosen some; an image brings back its regions."""
         if image is not None:
             self.by_user.add("image")
@@ -59,13 +70,13 @@ class Choice:
 
     def offer(
         self,
-        now: tuple[Any, Any],
-        images: Sequence[Any],
-        regions: Sequence[Any],
-        added: Any,
+        now: ChosenLayers,
+        images: Sequence[ImageLayer],
+        regions: Sequence[RegionsLayer],
+        added: Layer | None,
         *,
         asked: bool,
-    ) -> tuple[Any, Any]:
+    ) -> ChosenLayers:
         """Return the layers to choose of those of the viewer.
 
         A choice stays while its layer is there. Otherwise the layer that was ``added`` is taken, or
@@ -76,9 +87,9 @@ class Choice:
         self._images = [weakref.ref(layer) for layer in images]
         self._regions = [weakref.ref(layer) for layer in regions]
         if among(added, images) and now[0] is not None and not self.is_kept:
-            for layer in before:
-                self._owners.setdefault(layer, reference(now[0]))
-        waits = asked and self.has_added_image and among(now[1], regions)
+            for earlier in before:
+                self._owners.setdefault(earlier, reference(now[0]))
+        waits = asked and self.added_image is not None and among(now[1], regions)
         image = self._still("image", now[0], images, added)
         if image is None and images:
             image = images[-1]
@@ -87,31 +98,46 @@ class Choice:
             layer = self._regions_of(image)
         return image, layer
 
-    def _still(self, name: str, now: Any, layers: Sequence[Any], added: Any) -> Any:
+    def _still(
+        self,
+        name: str,
+        now: LayerType | None,
+        layers: Sequence[LayerType],
+        added: Layer | None,
+    ) -> LayerType | None:
         there = among(now, layers)
         if not there and not self.is_kept:
             self.by_user.discard(name)
-        if among(added, layers) and name not in self.by_user:
-            return added
+        if name not in self.by_user:
+            for layer in layers:
+                if layer is added:
+                    return layer
         return now if there else None
 
     @property
-    def has_added_image(self) -> bool:
-        """Whether what was added last, and not chosen, is an image."""
-        return among(self.added(), _alive(self._images))
+    def added_image(self) -> ImageLayer | None:
+        """What was added last, and not chosen, if it is an image."""
+        added = self.added()
+        return next((image for image in _alive(self._images) if image is added), None)
 
-    def own(self, image: Any, regions: Any) -> None:
+    @property
+    def added_regions(self) -> RegionsLayer | None:
+        """What was added last, and not chosen, if it holds regions."""
+        added = self.added()
+        return next((layer for layer in _alive(self._regions) if layer is added), None)
+
+    def own(self, image: ImageLayer | None, regions: RegionsLayer | None) -> None:
         """Remember that regions are chosen with an image."""
         if image is not None and regions is not None:
             self._owners[regions] = reference(image)
 
-    def made_for(self, image: Any, *layers: Any) -> None:
+    def made_for(self, image: ImageLayer, *layers: Layer) -> None:
         """Remember for which image the panel has made layers: they belong to it."""
         for layer in layers:
             self._made.setdefault(layer, []).append(reference(image))
             self._owners.setdefault(layer, reference(image))
 
-    def is_made_for(self, layer: Any, images: Sequence[Any]) -> bool:
+    def is_made_for(self, layer: Layer, images: Sequence[ImageLayer | None]) -> bool:
         """Return whether the panel has made a layer for one of some images."""
         return any(among(image(), images) for image in self._made.get(layer, ()))
 
@@ -126,15 +152,20 @@ class Choice:
         finally:
             self.by_user, self.is_kept = before, kept
 
-    def _regions_of(self, image: Any) -> Any:
+    def _regions_of(self, image: ImageLayer | None) -> RegionsLayer | None:
         """Return the last layer with results on an image, else the last one made for it, ..."""
         there = _alive(self._regions)
         computed = self.records.regions_of(image)
         made = [layer for layer in self._made if self.is_made_for(layer, [image])]
         free = [layer for layer in there if self._may_lie_on(layer, image)]
-        return next((one for one in reversed(free + made + computed) if among(one, there)), None)
+        best_last: list[Layer] = [*free, *made, *computed]
+        for candidate in reversed(best_last):
+            for layer in there:
+                if layer is candidate:
+                    return layer
+        return None
 
-    def _may_lie_on(self, regions: Any, image: Any) -> bool:
+    def _may_lie_on(self, regions: RegionsLayer, image: ImageLayer | None) -> bool:
         """Return whether regions belong to an image, to no other one, or to another channel."""
         owner, images = self._owners.get(regions, NOTHING)(), _alive(self._images)
         if owner is image or not among(owner, images):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from ...base.identity import Position, RegionIdentity
 from ...base.wording import counted
@@ -13,14 +13,29 @@ from ...language.labels.vocabulary import Vocabulary
 from ...results.recipe import Recipe
 from ...results.results import Results
 from ...results.settings import RunSettings
+from ..layer_input.viewer_protocols import ImageLayer, Layer, RegionsLayer
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NOTHING: Final[Callable[[], Any]] = lambda: None  # noqa: E731 - stands in for a weak reference
+    from ...regions.label_images import PlaneRegions
+    from ...results.export.bundle import CompressedRegion
+    from ..layer_input.run_input import PlaneFinder
+
+# Weak references
+LayerReference = Callable[[], Layer | None]
+ImageReference = Callable[[], ImageLayer | None]
+RegionsReference = Callable[[], RegionsLayer | None]
+ChosenLayers = tuple[ImageLayer | None, RegionsLayer | None]
+
+LayerType = TypeVar("LayerType", bound=Layer)
 
 
-def reference(layer: Any) -> Callable[[], Any]:
+def NOTHING() -> None:  # noqa: N802
+    """Stand in for a weak reference."""
+
+
+def reference(layer: LayerType | None) -> Callable[[], LayerType | None]:
     """Return a weak reference to a layer; `NOTHING` without one."""
     return NOTHING if layer is None else weakref.ref(getattr(layer, "__wrapped__", layer))
 
@@ -36,7 +51,7 @@ class Scope:
     merge: bool = False  # The chosen regions become one
 
     @property
-    def chosen(self) -> tuple[Any, ...]:
+    def chosen(self) -> tuple[str, tuple[str, bool] | None]:
         """What decides about the regions of a run; equal for two scopes that choose the same."""
         return self.planes, (self.ids.strip(), self.merge) if self.limited else None
 
@@ -81,8 +96,8 @@ class Snapshot:
     settings: RunSettings
     scope: Scope
     vocabulary: Vocabulary | None
-    image_ref: Callable[[], Any]
-    regions_ref: Callable[[], Any]
+    image_ref: ImageReference
+    regions_ref: RegionsReference
 
     @property
     def recipe(self) -> Recipe:
@@ -94,7 +109,7 @@ class Snapshot:
         return Recipe.of_settings(self.settings).joined(Recipe.of_words(self.vocabulary), scope)
 
     @property
-    def image(self) -> Any:
+    def image(self) -> ImageLayer | None:
         """The image layer."""
         return self.image_ref()
 
@@ -104,7 +119,7 @@ class Snapshot:
         return self.regions_ref is not NOTHING
 
     @property
-    def regions(self) -> Any:
+    def regions(self) -> RegionsLayer | None:
         """The regions layer."""
         return self.regions_ref()
 
@@ -118,12 +133,13 @@ class ResultRecord:
     table: pd.DataFrame | None = None  # ``results.to_frame()``, if already computed
     total: int = 0  # Regions of the run; more than there are results after Cancel
     only: frozenset[int] | None = None  # Ids of the regions that were chosen; None for all
-    finder: Any = None  # Finds the plane of a region
+    finder: PlaneFinder | None = None  # Finds the plane of a region
     source: Mapping[str, Any] = field(default_factory=dict)  # For the exported record
     identities: tuple[RegionIdentity, ...] = ()  # The regions as they were when the run began
     # As the layer shows them, where that is something else; empty otherwise
     painted_as: tuple[RegionIdentity, ...] = ()
-    masks: Any = None  # Their pixels; None while a run goes on
+    # Their pixels, compressed, by plane and id; in live mode as they are; None while a run goes on
+    masks: dict[tuple[Position, int], CompressedRegion] | tuple[PlaneRegions, ...] | None = None
     shown: Recipe | None = None  # What the model was shown of the image; None if unknown
     decisions: bytes = b""  # Decisions that came with reopened results
     live: bool = False  # Whether live mode made them, or they come from a file
@@ -142,8 +158,7 @@ class ResultRecord:
         """The plane of the image that they are of; None for all planes, or if it is unknown."""
         if self.finder is None or self.finder.all_planes:
             return None
-        position: Position = self.finder.plane(()).position
-        return position
+        return self.finder.plane(()).position
 
     def changed(self, **values: Any) -> ResultRecord:
         """Return a record of the same run with other values."""
@@ -163,7 +178,10 @@ class KeptRecords:
     def __init__(self) -> None:
         # By image, then by regions layer; of each plane the last one, and the last of all at last.
         self._records: weakref.WeakKeyDictionary[
-            Any, weakref.WeakKeyDictionary[Any, dict[tuple[int, ...] | None, ResultRecord]]
+            ImageLayer,
+            weakref.WeakKeyDictionary[
+                RegionsLayer | _NoLayer, dict[tuple[int, ...] | None, ResultRecord]
+            ],
         ] = weakref.WeakKeyDictionary()
 
     def keep(self, record: ResultRecord) -> None:
@@ -176,24 +194,33 @@ class KeptRecords:
         planes.pop(_plane(record), None)
         planes[_plane(record)] = record
 
-    def of(self, image: Any, regions: Any) -> ResultRecord | None:
+    def of(self, image: ImageLayer | None, regions: RegionsLayer | None) -> ResultRecord | None:
         """Return the last record of an image and a regions layer, or without one."""
         return next(reversed(self._planes(image, regions).values()), None)
 
-    def at(self, image: Any, regions: Any, plane: Position) -> ResultRecord | None:
+    def at(
+        self, image: ImageLayer | None, regions: RegionsLayer | None, plane: Position
+    ) -> ResultRecord | None:
         """Return the record of a plane."""
         return self._planes(image, regions).get(indices(plane))
 
-    def regions_of(self, image: Any) -> list[Any]:
+    def regions_of(self, image: ImageLayer | None) -> list[RegionsLayer]:
         """Return the regions layers that have records on an image."""
         by_regions = None if image is None else self._records.get(image)
-        return [] if by_regions is None else [one for one, planes in by_regions.items() if planes]
+        layers: list[RegionsLayer] = []
+        if by_regions is not None:
+            for layer, planes in by_regions.items():
+                if planes and not isinstance(layer, _NoLayer):
+                    layers.append(layer)
+        return layers
 
     def forget(self, record: ResultRecord) -> None:
         """Drop a record."""
         self._planes(record.snapshot.image, record.snapshot.regions).pop(_plane(record), None)
 
-    def _planes(self, image: Any, regions: Any) -> dict[tuple[int, ...] | None, ResultRecord]:
+    def _planes(
+        self, image: ImageLayer | None, regions: RegionsLayer | None
+    ) -> dict[tuple[int, ...] | None, ResultRecord]:
         by_regions = None if image is None else self._records.get(image)
         return {} if by_regions is None else by_regions.get(regions or _NO_LAYER, {})
 

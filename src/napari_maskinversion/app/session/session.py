@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ...base.identity import Position
 from ...language.labels.vocabulary import Vocabulary
+from ..layer_input.viewer_protocols import ImageLayer, Layer, RegionsLayer
 from ..review.region_place import RegionPlace
 from ..review.review_state import ReviewState
 from .actions import Action
@@ -50,7 +51,7 @@ def _latest(_: tuple[Any, ...], latest: tuple[Any, ...]) -> tuple[Any, ...]:
     return latest
 
 
-def session_of(viewer: Any) -> Session:
+def session_of(viewer: object) -> Session:
     """Return the session of a viewer, which lives as long as the viewer."""
     viewer = getattr(viewer, "__wrapped__", viewer)
     session = _SESSIONS.get(id(viewer))
@@ -109,7 +110,9 @@ class Session:
         """The layers of the viewer, and whose they are."""
         return self._choice
 
-    def choose(self, *, image: Any = None, regions: Any = None) -> None:
+    def choose(
+        self, *, image: ImageLayer | None = None, regions: RegionsLayer | None = None
+    ) -> None:
         """Choose layers for the user: they stay when other layers are added.
 
         An image brings back its regions: those with results, else those made for it, else those
@@ -121,33 +124,38 @@ class Session:
 
     def choose_added(self) -> None:
         """Choose what was added last while another one stayed chosen."""
-        is_image = self._choice.has_added_image
-        self.choose(**{"image" if is_image else "regions": self._choice.added()})
+        self.choose(image=self._choice.added_image, regions=self._choice.added_regions)
 
-    def choose_for(self, image: Any, regions: Any) -> bool:
+    def choose_for(self, image: ImageLayer, regions: RegionsLayer) -> bool:
         """Choose regions that were made for an image, unless another one is chosen now."""
         if image is self.run.image:
             self.choose(regions=regions)
         return image is self.run.image
 
-    def offer(self, images: Sequence[Any], regions: Sequence[Any], added: Any = None) -> None:
+    def offer(
+        self,
+        images: Sequence[ImageLayer],
+        regions: Sequence[RegionsLayer],
+        added: Layer | None = None,
+    ) -> None:
         """Follow the viewer's layers, of which one may have been ``added``."""
         choice, asked = self._choice, self._asked_about_added
         image, layer = choice.offer(self.run.layers, images, regions, added, asked=asked)
         self._take(image, layer)
         if choice.is_kept or added is None:
             return
-        if among(added, images) and added is not image:
+        if image is not None and among(added, images) and added is not image:
             self._say_added("Image", added, image)
         # While the user is asked about an image, regions may be those of it.
         elif (
-            among(added, regions)
+            layer is not None
+            and among(added, regions)
             and added is not layer
-            and not (self._asked_about_added and choice.has_added_image)
+            and not (self._asked_about_added and choice.added_image is not None)
         ):
             self._say_added("Layer", added, layer)
 
-    def _say_added(self, what: str, added: Any, chosen: Any) -> None:
+    def _say_added(self, what: str, added: Layer, chosen: Layer) -> None:
         self._choice.added = reference(added)
         self.say(
             f"{what} '{added.name}' was added; '{chosen.name}' stays chosen.",
@@ -160,7 +168,7 @@ class Session:
         notice = self.status.notice
         return notice is not None and notice.action is Action.SWITCH_LAYER
 
-    def _take(self, image: Any, regions: Any) -> None:
+    def _take(self, image: ImageLayer | None, regions: RegionsLayer | None) -> None:
         self._choice.own(image, regions)
         if image is self.run.image and regions is self.run.regions:
             return

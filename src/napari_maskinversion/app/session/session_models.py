@@ -7,7 +7,7 @@ another part of the panel for something, now.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,14 +25,23 @@ from ...library.library import Library
 from ...results.results import Results
 from ...results.settings import RunSettings
 from ...review.multi_image_decisions import DecisionOutcome, DecisionRequest
+from ..layer_input.viewer_protocols import ImageLayer, RegionsLayer
 from ..review.region_place import RegionPlace
 from ..review.review_state import ReviewState
 from ..review.review_target import ReviewTarget
 from ..work.driver import Job
-from .records import NOTHING, ResultRecord, Scope, Snapshot, indices, reference
+from .records import (
+    NOTHING,
+    ChosenLayers,
+    ImageReference,
+    RegionsReference,
+    ResultRecord,
+    Scope,
+    Snapshot,
+    indices,
+    reference,
+)
 from .state import Notice, ProjectState, RunState
-
-LayerReference = Callable[[], Any]  # A weak reference; napari is not imported here
 
 
 class Model(EventedModel):
@@ -42,7 +51,7 @@ class Model(EventedModel):
 
     _thread: int = PrivateAttr(default_factory=threading.get_ident)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         # Qt would crash later, and far from the cause.
         if not name.startswith("_") and threading.get_ident() != self._thread:
             raise RuntimeError(f"Session: '{name}' was set outside the GUI thread.")
@@ -71,8 +80,8 @@ class RunModel(Model):
         },
     )
 
-    image_ref: LayerReference = NOTHING
-    regions_ref: LayerReference = NOTHING
+    image_ref: ImageReference = NOTHING
+    regions_ref: RegionsReference = NOTHING
     region_count: int | None = None  # Regions of the next run; None where they are not counted
     plane: Position | None = None  # Of the image, in view; None without an image
     # Count changes of the regions or of the plane shown, and of the selection in the layer
@@ -117,30 +126,30 @@ class RunModel(Model):
     cancel: ClassVar[Signal] = Signal()
 
     @property
-    def image(self) -> Any:
+    def image(self) -> ImageLayer | None:
         """The chosen image layer, or None."""
         return self.image_ref()
 
     @image.setter
-    def image(self, layer: Any) -> None:
+    def image(self, layer: ImageLayer | None) -> None:
         self.image_ref = reference(layer)
 
     @property
-    def regions(self) -> Any:
+    def regions(self) -> RegionsLayer | None:
         """The chosen regions layer, or None."""
         return self.regions_ref()
 
     @regions.setter
-    def regions(self, layer: Any) -> None:
+    def regions(self, layer: RegionsLayer | None) -> None:
         self.regions_ref = reference(layer)
 
     @property
-    def layers(self) -> tuple[Any, Any]:
+    def layers(self) -> ChosenLayers:
         """The chosen image and regions layers."""
         return self.image, self.regions
 
     @layers.setter
-    def layers(self, layers: tuple[Any, Any]) -> None:
+    def layers(self, layers: ChosenLayers) -> None:
         self.image, self.regions = layers
 
     @computed_field  # type: ignore[prop-decorator]  # so that it has an event
