@@ -1,6 +1,6 @@
 """Test which of open_clip's image towers can be explained: build one per family and invert once.
 
-    python scripts/families.py --into docs/lab/image-towers.md
+    python scripts/families.py --into benchmarks/results/image-towers.md
 
 The image tower only, with random weights and its depth cut to two, so nothing is fetched. Writes
 the table between the two marks of the page.

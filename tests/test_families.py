@@ -33,7 +33,7 @@ def script():
 
 @pytest.fixture(scope="module")
 def rows(script):
-    page = (ROOT / "docs" / "lab" / "image-towers.md").read_text("utf-8")
+    page = (ROOT / "benchmarks" / "results" / "image-towers.md").read_text("utf-8")
     table = page.split(script.BEGIN)[1].split(script.END)[0].strip().splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 

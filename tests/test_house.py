@@ -76,13 +76,36 @@ def test_tests_mirror_the_source():
 def test_the_architecture_names_every_package():
     text = (ROOT / "docs/contributing/architecture.md").read_text(encoding="utf-8")
     table = text.partition("## Packages")[2].partition("\n## ")[0]
-    named = set(re.findall(r"^\| `([a-z_/]+)` \|", table, flags=re.M))
+    named = set(re.findall(r"^- `([a-z_/]+)`:", table, flags=re.M))
     holding_modules = {
         name_of(package)
         for package in PACKAGES
         if package != SOURCE and any(path.name != "__init__.py" for path in package.glob("*.py"))
     }
     assert named == holding_modules
+
+
+FOLDERS_OF_FILES = "benchmarks|docs|packages|research|scripts|src|tests"
+A_FILE = re.compile(rf"[\w./-]+\.py|(?:{FOLDERS_OF_FILES})/[\w./-]+\w")
+IN_CODE = re.compile(r"`([^`\n]+)`")
+
+
+def files_named(text):
+    """Yield the files of the repository, and modules, that code in a sentence names."""
+    for code in IN_CODE.findall(text):
+        yield from (word for word in code.split() if A_FILE.fullmatch(word) and "NAME" not in word)
+
+
+def test_pages_name_files_that_exist():
+    """Paths start at the repository's root, at the package, or at the page's own folder."""
+    pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md"), *ROOT.glob("benchmarks/README.md")]
+    missing = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in [*pages, *ROOT.glob("research/**/*.md")]
+        for name in files_named(page.read_text(encoding="utf-8"))
+        if not any((folder / name).exists() for folder in (ROOT, SOURCE, page.parent))
+    ]
+    assert missing == []
 
 
 @pytest.mark.parametrize("word", ["Give", "Gives"])

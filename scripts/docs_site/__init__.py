@@ -34,7 +34,6 @@ MACROS = (
     figures.rows,
     figures.sample_captions,
     figures.sample_regions,
-    figures.test_times,
     figures.window_sides,
     reference.annotation_formats,
     reference.caches,

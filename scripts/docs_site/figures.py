@@ -45,14 +45,6 @@ def figure(name, *keys, digits=0, scale=1):
     return value if isinstance(value, str) else f"{scale * value:.{digits}f}"
 
 
-def test_times():
-    """Return how long each unit of the tests took, longest first."""
-    times = kept("test-times")
-    rows = sorted(times["units"].items(), key=lambda row: -row[1]["seconds"])
-    body = [[f"`{name}`", f"{row['seconds']:.0f}", str(row["tests"])] for name, row in rows]
-    return f"{times['seconds'] / 60:.0f} minutes in all.\n\n" + table(["unit", "s", "tests"], body)
-
-
 def demo():
     """Return what the bundled model knows: numbers of names by kind, and its megabytes."""
     names = {n for n in (bundled_folder() / "vocabulary.txt").read_text("utf-8").split("\n") if n}

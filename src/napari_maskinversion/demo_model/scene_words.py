@@ -89,7 +89,7 @@ REAL: Final[tuple[Name, ...]] = (
 )
 
 CANDIDATES: Final = 64  # the first objects, of which some were chosen
-# By the rule in docs/lab/demo-model.md, before any training.
+# By the rule in research/demo_model/README.md, before any training.
 CHOSEN: Final[tuple[str, ...]] = (
     *("elephant", "penguin", "turtle", "ladybug", "snail", "whale", "frog", "apple"),
     *("strawberry", "hamburger", "grapes", "pineapple", "ice cream", "birthday cake", "car"),

@@ -1,7 +1,7 @@
 """Images that the demo model was not trained on, photographs above all.
 
 Its embeddings do not tell photographs from drawings, which it saw on photographs
-(docs/lab/demo-figures.md has the figures). They do tell blood smears, nuclei and many aerial tiles
+(docs/lab/demo-model.md has the figures). They do tell blood smears, nuclei and many aerial tiles
 from everything else. So every image counts as unknown that is neither a sample, or a part of one,
 nor near one of those.
 """

@@ -405,7 +405,7 @@ def test_a_sample_of_queries_has_a_tolerance_of_its_own(stack, monkeypatch, tole
 
 
 def test_on_a_gpu_fast_is_what_exact_is_and_says_so():
-    """Estimates took longer there than exact maps (docs/contributing/architecture.md)."""
+    """Estimates took longer there than exact maps (docs/decisions/0013-fast.md)."""
     inverter = engine()
     encoding = inverter._current().maps.encoding
     assert MapBuilder(encoding, 2**30).fast(FAST, 4) is not None

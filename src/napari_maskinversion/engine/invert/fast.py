@@ -35,7 +35,7 @@ from .loop import Descent
 # Estimates begin in the third step.
 FEWEST_STEPS: Final = 3
 # Largest relative error of an estimated gradient in the second step: with all query tokens, and
-# with a subgrid of them. Measured by benchmarks/sampling.py; see docs/lab/speed.md.
+# with a subgrid of them. Measured by benchmarks/sampling.py; see docs/decisions/0013-fast.md.
 _GRADIENT_TOLERANCES: Final = (0.05, 0.03)
 # Lowest and highest trusted spread of an estimated map, relative to the first exact map's.
 _SPREADS: Final = (0.1, 20.0)
