@@ -38,7 +38,7 @@ from napari_maskinversion.learning.classifier import Classifier
 from napari_maskinversion.learning.features import KINDS as ALL_FEATURES
 from napari_maskinversion.learning.features import Measured, measured
 from napari_maskinversion.regions.measures import measure
-from napari_maskinversion.review.queue import farthest
+from napari_maskinversion.results.orders import farthest
 
 sys.path.append(str(Path(__file__).parents[1]))  # the folder benchmarks/ is not installed
 from benchmarks.drawn.cases import PROMPT, ModelUnderTest, draw_windows, subject_of

@@ -91,7 +91,7 @@ def enlarged(real: NDArray[np.float32], count: int, width: int) -> NDArray[np.fl
 
 def add(store: Any, vectors: NDArray[np.float32], first: int, number: int) -> None:
     """Add rows of vectors to a library, as the regions of one image."""
-    from napari_maskinversion.library.store import ImageRecord
+    from napari_maskinversion.base.identity import ImageIdentity, ImagePlace
     from napari_maskinversion.results.spaces import Space
 
     about = '{"architecture": null, "model": "demo", "space": "x"}'
@@ -102,8 +102,9 @@ def add(store: Any, vectors: NDArray[np.float32], first: int, number: int) -> No
         {"region": n, "label": f"w{n % 50}", "suggestion": f"w{n % 50}", **box, **texts}
         for n in range(first, first + number)
     ]
-    image = ImageRecord(path=f"/images/{first}.png", name=f"{first}.png", content=str(first))
-    store.write(space, image, rows, vectors[first : first + number])
+    place = ImagePlace(f"/images/{first}.png")
+    identity = ImageIdentity(f"{first}.png", content=str(first))
+    store.write(space, place, identity, rows, vectors[first : first + number])
 
 
 def queries_of(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -541,11 +541,15 @@ def test_a_library_in_memory_is_as_one_in_a_folder(tmp_path):
         for one in (copy, folder):
             one.add(made, image=image)
     assert copy.rows().equals(folder.rows())
-    assert copy.search(like=[1], top=3).equals(folder.search(like=[1], top=3))
+    answers, expected = (one.search(like=[1], top=3) for one in (copy, folder))
+    assert answers["id"].tolist() == expected["id"].tolist()
+    np.testing.assert_allclose(  # files have half precision
+        answers["similarity"], expected["similarity"], rtol=0, atol=1e-3
+    )
     for one in (copy, folder):
         assert one.remove(ids=[2, 3]) == 2
         assert one.compact() == 2
-    np.testing.assert_array_equal(copy.vectors([1, 9]), folder.vectors([1, 9]))
+    np.testing.assert_allclose(copy.vectors([1, 9]), folder.vectors([1, 9]), rtol=0, atol=1e-3)
     assert copy.rows().equals(folder.rows())
     assert list(copy.verify()) == []
     with pytest.raises(errors.InputError, match="in memory"):

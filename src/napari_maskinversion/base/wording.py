@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from pathlib import PurePath
 
 
 def counted(count: int, noun: str) -> str:
@@ -14,6 +16,16 @@ def listed(names: Iterable[object], most: int = 5) -> str:
     """Return the first of some names: ``"a, b, c, d, e, ..."``."""
     texts = list(map(str, names))
     return ", ".join(texts[:most]) + ", ..." * (len(texts) > most)
+
+
+def short_names(images: Iterable[str]) -> dict[str, str]:
+    """Return the file names of paths, with their folder where a name is there twice."""
+    paths = {image: PurePath(image) for image in images}
+    count = Counter(path.name for path in paths.values())
+    return {
+        image: path.name if count[path.name] == 1 else "/".join(path.parts[-2:])
+        for image, path in paths.items()
+    }
 
 
 def one_line(error: BaseException) -> str:

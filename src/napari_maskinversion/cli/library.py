@@ -12,10 +12,9 @@ import typer
 
 from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
-from ..base.wording import one_line
+from ..base.wording import one_line, short_names
 from ..language.labels.learned import SUFFIX
 from ..library.library import Library
-from ..library.searching import short_names
 from ..results.settings import RunSettings
 from .console import ProgressBar, echo, print_table, say
 from .options import template_option, with_option_groups

@@ -43,7 +43,7 @@ def write_parquet(
     path: Path,
     rows: Iterable[sqlite3.Row],
     spaces: Mapping[int, Space],
-    vectors: Mapping[int, npt.NDArray[np.float16]],
+    vectors: Mapping[int, npt.NDArray[np.floating]],
 ) -> int:
     """Write regions of a library; return how many."""
     import pyarrow as pa

@@ -27,6 +27,7 @@ from ..language.text import embed_vocabulary
 from ..learning.features import kinds_of
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, CompressedRegion
+from ..results.orders import most_similar
 from ..results.results import Results
 from ..results.spaces import Space
 from ..review.reporting import with_decisions
@@ -34,7 +35,6 @@ from .adding import add_bundle, image_problem, located, place_of, rows_of
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
 from .region_fields import lacking_fields, selection, shown_fields
-from .searching import nearest
 from .store import ROWS, MemoryStore, Store
 from .thumbnails import decoded
 from .training import other_spaces_note, train
@@ -304,7 +304,7 @@ class Library:
                     into.append(_unit(vector, space))
             query, rows = direction(wanted, unwanted), self._rows(database, space, where)
             parts = self.store.parts(space)
-            places, similarities = nearest(parts, query, top + len(at), rows)
+            places, similarities = most_similar(parts, query, top + len(at), rows)
             best = dict(zip(places.tolist(), similarities.tolist(), strict=True))
             chosen = [row for row in best if row not in at.values()][:top]
             answers = {

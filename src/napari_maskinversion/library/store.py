@@ -52,6 +52,7 @@ from .region_fields import (
 
 FloatArray = npt.NDArray[np.float32]
 HalfArray = npt.NDArray[np.float16]
+StoredArray = HalfArray | FloatArray  # In half precision in files, in single precision in memory
 VERSION: Final = 1
 ROWS: Final = "rows.db"
 LOCK: Final = ".lock"
@@ -258,7 +259,7 @@ class Store:
         rows = database.execute("SELECT * FROM spaces ORDER BY count DESC, id")
         return [Space(**row) for row in rows]
 
-    def vectors(self, space: Space, start: int = 0, end: int | None = None) -> HalfArray:
+    def vectors(self, space: Space, start: int = 0, end: int | None = None) -> StoredArray:
         """Return vectors of a space (count, width) without reading them.
 
         Copy-on-write: torch takes no arrays that cannot be written to.
@@ -270,7 +271,7 @@ class Store:
         offset = start * space.width * HALF.itemsize
         return np.memmap(self.folder / space.file, HALF, "c", offset, shape)
 
-    def parts(self, space: Space) -> Iterator[HalfArray]:
+    def parts(self, space: Space) -> Iterator[StoredArray]:
         """Yield all vectors of a space, some at once: only these take memory."""
         for start in range(0, space.count, _COPIED):
             yield self.vectors(space, start, min(start + _COPIED, space.count))
@@ -284,7 +285,7 @@ class Store:
                 f"{_bytes(space):,}; take it from a copy, or add its images to a new library."
             )
 
-    def _append(self, space: Space, vectors: HalfArray, *, sync: bool = True) -> None:
+    def _append(self, space: Space, vectors: StoredArray, *, sync: bool = True) -> None:
         """Write vectors behind those that have rows, and wait until the disk has them."""
         file = self.folder / space.file
         is_new = not file.exists()
@@ -296,6 +297,10 @@ class Store:
                 os.fsync(opened.fileno())
         if is_new and sync:
             sync_folder(self.folder)
+
+    def _stored(self, vectors: FloatArray, image_name: str) -> StoredArray:
+        """Return unit vectors as they are stored; others are refused."""
+        return unit_halves(vectors, image_name)
 
     def sync_vectors(self) -> None:
         """Wait until the disk has all vectors."""
@@ -343,7 +348,7 @@ class Store:
                 space,
                 number,
                 rows,
-                unit_halves(vectors, image.name),
+                self._stored(vectors, image.name),
                 picture,
                 replaces="nothing" if is_part else "planes",
                 unreached=unreached,
@@ -361,7 +366,7 @@ class Store:
         space: Space,
         image: int,
         rows: Sequence[Mapping[str, Any]],
-        halves: HalfArray,
+        vectors: StoredArray,
         picture: Callable[[int], bytes | None] = lambda _: None,
         *,
         replaces: Literal["nothing", "planes", "image"],
@@ -403,7 +408,7 @@ class Store:
         pictures: list[tuple[bytes, int, int]] = []
         for place, row in enumerate(rows):
             at, has_picture = known.get((row["plane"], row["region"]), (-1, False))
-            if at < 0 or stored[at].tobytes() != halves[place].tobytes():
+            if at < 0 or stored[at].tobytes() != vectors[place].tobytes():
                 at, has_picture = space.count + len(fresh), False
                 fresh.append(place)
             places.append(at)
@@ -411,7 +416,7 @@ class Store:
                 pictures.append((made, space.id, at))
         del stored
         if fresh:
-            self._append(space, halves[fresh], sync=sync)
+            self._append(space, vectors[fresh], sync=sync)
         whose = {"image": image, "space": space.id}
         database.executemany(
             _UPSERT,
@@ -589,7 +594,7 @@ class MemoryStore(Store):
         self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._database.row_factory = sqlite3.Row
         self._database.executescript(f"{_SCHEMA} PRAGMA foreign_keys = ON;")
-        self._vectors: dict[str, HalfArray] = {}  # By the name that their file would have
+        self._vectors: dict[str, StoredArray] = {}  # By the name that their file would have
         self._busy = RLock()
 
     def files(self) -> list[Path]:
@@ -612,14 +617,18 @@ class MemoryStore(Store):
     def _locked(self) -> AbstractContextManager[object]:
         return self._busy
 
-    def vectors(self, space: Space, start: int = 0, end: int | None = None) -> HalfArray:
+    def vectors(self, space: Space, start: int = 0, end: int | None = None) -> StoredArray:
         """Return vectors of a space (count, width)."""
         stored = self._vectors.get(space.file)
         if stored is None:
-            return np.zeros((0, space.width), HALF)
+            return np.zeros((0, space.width), np.float32)
         return stored[start : space.count if end is None else end]
 
-    def _append(self, space: Space, vectors: HalfArray, *, sync: bool = True) -> None:
+    def _stored(self, vectors: FloatArray, image_name: str) -> StoredArray:
+        check_unit(vectors, image_name)
+        return np.ascontiguousarray(vectors, np.float32)
+
+    def _append(self, space: Space, vectors: StoredArray, *, sync: bool = True) -> None:
         stored = self.vectors(space)
         self._vectors[space.file] = np.concatenate([stored, vectors])
 
@@ -642,12 +651,17 @@ def _is_damage(error: OSError | sqlite3.DatabaseError) -> bool:
 
 def unit_halves(vectors: FloatArray, image_name: str) -> HalfArray:
     """Return unit vectors (n, e) in half precision; others are refused."""
+    check_unit(vectors, image_name)
+    return np.ascontiguousarray(vectors, HALF)
+
+
+def check_unit(vectors: FloatArray, image_name: str) -> None:
+    """Refuse what is not of length 1."""
     if not (np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01).all():  # NaN is none
         raise InputError(
             f"Embeddings of {image_name} are not finite numbers of length 1, so they cannot be "
             "found; compute it again."
         )
-    return np.ascontiguousarray(vectors, HALF)
 
 
 def _is_busy(error: Exception) -> bool:

@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..base.errors import InputError
-from ..base.wording import counted
+from ..base.wording import counted, short_names
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.text import embed_vocabulary
 from ..learning.classifier import Classifier
 from ..learning.evidence import doubt_text
 from ..learning.samples import fit_samples
-from .searching import short_names
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.identity import RegionKey
+from ..results.orders import (
+    Order,
+    Rows,
+    alphabetical_ranks,
+    by_word,
+    different_first,
+    largest_first,
+    smallest_first,
+)
 from ..results.results import Results
 from .decisions import STATUSES, Decision, Status, Step
 
 FloatArray = npt.NDArray[np.floating]
-Order = Literal["given", "different", "margin", "entropy", "smallest", "largest", "label"]
-_SPREAD: Final = 100  # regions that "different" sorts; the rest follows by margin
 
 
 class ReviewQueue:
@@ -90,24 +97,27 @@ class ReviewQueue:
         The least certain rows come first, also within a label. Ties are sorted by row. "different":
         first what looks least like the decided regions and the rows before.
         """
-        rows = np.arange(len(self.keys))
-        unlike = np.full(len(rows), _SPREAD)
-        if by == "different":
-            first = farthest(self._embeddings, self._status > 0, _SPREAD)
-            unlike[first] = np.arange(len(first))
-        keys: dict[Order, tuple[npt.NDArray[np.generic], ...]] = {
-            "given": (rows,),
-            "different": (self._margins, unlike),
-            "margin": (self._margins,),
-            "entropy": (-self._entropies,),
-            "smallest": (self._areas,),
-            "largest": (-self._areas,),
-            "label": (self._margins, np.unique(self._names, return_inverse=True)[1]),
-        }
-        self._order = np.lexsort(keys[by])
-        self._place = np.empty(len(rows), np.intp)
-        self._place[self._order] = rows
+        self._order = self._ordered(by)
+        self._place = np.empty(len(self.keys), np.intp)
+        self._place[self._order] = np.arange(len(self.keys))
         self._filter_rows()
+
+    def _ordered(self, by: Order) -> Rows:
+        match by:
+            case "different":
+                return different_first(self._embeddings, self._status > 0, self._margins)
+            case "margin":
+                return smallest_first(self._margins)
+            case "entropy":
+                return largest_first(self._entropies)
+            case "smallest":
+                return smallest_first(self._areas)
+            case "largest":
+                return largest_first(self._areas)
+            case "label":
+                return by_word(alphabetical_ranks(self._names), self._margins)
+            case "given":
+                return np.arange(len(self.keys))
 
     def show(
         self,
@@ -199,28 +209,6 @@ class ReviewQueue:
             shown &= self._names == label
         self._places = np.flatnonzero(shown[self._order])
         self._shown_rows = self._order[self._places]
-
-
-def farthest(
-    embeddings: FloatArray, decided: npt.NDArray[np.bool_], count: int
-) -> npt.NDArray[np.intp]:
-    """Return undecided rows, each the farthest from what is decided and from those before it.
-
-    A greedy core-set (k-centre): of the orders measured, the one that needs the fewest decisions to
-    learn from. Without a decision, the first row is the farthest from the mean.
-
-    Shapes: embeddings (N, e), unit norm.
-    """
-    left = np.flatnonzero(~decided)
-    rows = embeddings[left]
-    known = embeddings[decided] if decided.any() else embeddings.mean(0, keepdims=True)
-    nearest = (rows @ known.T).max(1, initial=-np.inf)  # Cosine of the nearest decided row
-    chosen: list[int] = []
-    for _ in range(min(count, len(left))):
-        chosen.append(int(nearest.argmin()))
-        nearest = np.maximum(nearest, rows @ rows[chosen[-1]])
-        nearest[chosen] = np.inf
-    return left[chosen]
 
 
 def certainty_of(results: Results) -> dict[str, Any]:

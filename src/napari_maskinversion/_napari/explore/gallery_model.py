@@ -27,6 +27,7 @@ from ...app.explore.region_sources import RegionTable, no_regions, words_of
 from ...app.work.driver import show
 from ...base.wording import counted
 from ...library.thumbnails import SIDE, Pixels
+from ...results.orders import by_word, largest_first, smallest_first
 from ..widgets.controls import pixmap_of
 from ..widgets.keys import PANEL, REVIEW, WALL, pressed
 
@@ -63,13 +64,15 @@ def arranged(
     elif shown != "all":
         chosen = (frame["decision"] == shown).to_numpy()
     rows = np.flatnonzero(chosen)
-    sure = np.nan_to_num(frame["confidence"].to_numpy(float)[rows], nan=-1.0)
-    if sort != SORTS[0]:
-        return rows[np.argsort(sure if sort == SORTS[1] else -sure, kind="stable")], []
+    confidences = np.nan_to_num(frame["confidence"].to_numpy(float)[rows], nan=-1.0)
+    if sort == SORTS[1]:
+        return rows[smallest_first(confidences)], []
+    if sort == SORTS[2]:
+        return rows[largest_first(confidences)], []
     words = words_of(frame).iloc[rows]
-    counts = words.value_counts(sort=True)
+    counts = words.value_counts(sort=True)  # The most frequent word is the first
     ranks = words.map({word: rank for rank, word in enumerate(counts.index)}).to_numpy(int)
-    order = rows[np.lexsort((sure, ranks))] if len(rows) else rows
+    order = rows[by_word(ranks, confidences)]
     begins = np.concatenate([[0], np.cumsum(counts.to_numpy())]).tolist()
     return order, list(zip(begins, counts.index, counts.tolist(), strict=False))
 

@@ -22,9 +22,8 @@ from ...app.layer_input.viewer_protocols import RegionsLayer
 from ...app.session import Session
 from ...base.errors import InputError
 from ...base.regions import Region
-from ...base.wording import counted
+from ...base.wording import counted, short_names
 from ...language.ranking.query import label_of
-from ...library.searching import short_names
 from ..layers.overlays import COLOR, THINNER, RegionBorder
 from ..layers.placing import REGIONS_OPACITY, box_transform, same_transform, selection_kept
 from ..widgets.controls import pixmap_of

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...review.queue import Order
+from ...results.orders import Order
 
 BY_WORD = "by word"
 DIMMED, INSIDE = "dimmed", "inside the region"

@@ -15,10 +15,11 @@ from ...base.identity import RegionKey
 from ...base.validation import composed, without_hidden
 from ...language.labels.label import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
+from ...results.orders import Order
 from ...results.results import Results
 from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
 from ...review.multi_image_decisions import DecisionRequest
-from ...review.queue import Order, ReviewQueue
+from ...review.queue import ReviewQueue
 from ...review.review import Review
 from .suggestions import SHOWN, RowOverlay, Suggestions
 

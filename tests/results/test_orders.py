@@ -1,10 +1,10 @@
-"""The search against plain numpy."""
+"""Orders by similarity, against plain numpy; `tests/review/test_queue.py` has those of a review."""
 
 import numpy as np
 from hypothesis import given, strategies
 from hypothesis.extra.numpy import arrays
 
-from napari_maskinversion.library.searching import nearest, short_names
+from napari_maskinversion.results.orders import most_similar
 
 
 def unit(rows):
@@ -13,13 +13,14 @@ def unit(rows):
 
 @strategies.composite
 def cases(draw):
-    """Clustered unit vectors, often equal ones, a query, and the rows that count."""
+    """Clustered unit vectors as a file or memory has them, a query, and the rows that count."""
     count, width = draw(strategies.integers(1, 60)), draw(strategies.integers(2, 24))
     rng = np.random.default_rng(draw(strategies.integers(0, 2**32)))
     centres = rng.normal(size=(draw(strategies.integers(1, 4)), width))
     spread = draw(strategies.sampled_from([0, 1e-4, 0.01, 1]))
     rows = centres[rng.integers(len(centres), size=count)]
-    rows = unit(rows + spread * rng.normal(size=(count, width))).astype(np.float16)
+    precision = draw(strategies.sampled_from([np.float16, np.float32]))
+    rows = unit(rows + spread * rng.normal(size=(count, width))).astype(precision)
     query = unit(rows[0].astype(np.float32) + spread * rng.normal(size=width))
     chosen = draw(strategies.none() | arrays(bool, count))
     parts = np.split(rows, sorted(draw(strategies.sets(strategies.integers(1, count), max_size=3))))
@@ -29,7 +30,7 @@ def cases(draw):
 @given(cases(), strategies.integers(1, 70))
 def test_the_best_are_those_of_single_precision(case, top):
     parts, query, rows = case
-    places, similarities = nearest(parts, query, top, rows)
+    places, similarities = most_similar(parts, query, top, rows)
     vectors = np.concatenate(parts)
     counting = np.arange(len(vectors)) if rows is None else rows
     exact = vectors[counting].astype(np.float32) @ query
@@ -48,10 +49,5 @@ def test_vectors_that_only_single_precision_tells_apart_are_told_apart():
     exact = rows.astype(np.float32) @ query
     order = np.argsort(-exact)
     for top in range(1, 2000, 5):
-        places, _ = nearest([rows], query, top)
+        places, _ = most_similar([rows], query, top)
         assert exact[places].min() >= exact[order[top - 1]] - 1e-7
-
-
-def test_names_of_images_are_short_where_they_tell_them_apart():
-    images = ("/a/x.png", "/b/x.png", "/b/y.png", "/b/y.png")
-    assert list(short_names(images).values()) == ["a/x.png", "b/x.png", "y.png"]
