@@ -28,7 +28,12 @@ from napari_maskinversion.bench.measures.measuring import (
     MeasuringPlan,
     open_records,
 )
-from napari_maskinversion.bench.measures.relations import Phrase, by_words, map_scores
+from napari_maskinversion.bench.measures.relations import (
+    Phrase,
+    by_words,
+    class_token_maps,
+    map_scores,
+)
 from napari_maskinversion.bench.measures.statistics import (
     READINGS,
     masks_for_sentences,
@@ -387,7 +392,7 @@ def test_without_models_or_data_the_tables_show_the_papers_figures(
     assert "| ReCLIP ‡ | RN50x16+B/32 |" in out
     assert "needs weights: napari-maskinversion models fetch ViT-B-16/openai" in out
     assert "Nothing can be measured: the tables show the paper's figures alone." in err
-    assert len(cells(Path("paper"), "table-1")) == 22 * 18
+    assert len(cells(Path("paper"), "table-1")) == 21 * 18
     out = ok(bench("paper", "--table", "2", "--models", "demo", *SMALL))
     assert "| MaskInversion | B/16 | needs the folder of data sets (--data, or" in out
     assert "Nothing is measured. demo stands in for" in out
@@ -553,11 +558,10 @@ def test_gradcam_ranks_boxes_by_the_map_of_the_sentence(all_sets: Path) -> None:
     record = record_of(all_sets, "refcoco", entry)
     dataset = DATASETS["refcoco"].open(all_sets)
     sample = dataset.read(dataset.keys()[0])
-    inverter = MaskInverter(demo_model())
-    inverter.set_image(sample.image, resolution=32, keep_aspect=False)
+    image = demo_model().preprocess(sample.image, resolution=32, keep_aspect=False)
     texts = demo_model().encode_text([f"a photo of {said}" for said, _ in sample.expressions])
-    for text, (_, true), row in zip(texts, sample.expressions, record["mask"], strict=True):
-        grid_map = inverter.explain(text[None], explainer="gradcam")[0]
+    maps = class_token_maps(demo_model(), image, texts)
+    for grid_map, (_, true), row in zip(maps, sample.expressions, record["mask"], strict=True):
         heat = interpolate(
             torch.from_numpy(grid_map)[None, None], sample.regions.shape, mode="bicubic"
         )[0, 0].numpy()
@@ -575,13 +579,7 @@ def test_a_box_counts_by_its_sum_over_the_root_of_its_area_as_in_reclip() -> Non
     tokens[6:10, 6:10] = 1.0
     masks = np.zeros((3, 64, 64), bool)
     masks[0, 30:34, 30:34], masks[1, 24:40, 24:40], masks[2] = True, True, True
-
-    class Shown:
-        def explain(self, texts: np.ndarray, *, explainer: str) -> np.ndarray:
-            return tokens[None]
-
-    regions = Regions.from_masks(masks)
-    (scores,) = map_scores(Shown(), np.zeros((1, 3)), regions, "chefer")  # type: ignore[arg-type]
+    (scores,) = map_scores(tokens[None], Regions.from_masks(masks))
     assert scores[2] == pytest.approx(0.3 * 64 + 0.7 * 4, rel=0.02)  # not less the lowest value
     assert scores[1] == pytest.approx(16, rel=0.05)
     assert scores[0] == pytest.approx(4, rel=0.05)

@@ -26,7 +26,7 @@ MaskChange = Literal["mask", "eroded", "dilated", "box", "box + SAM"]
 SAM: Final = "box + SAM"
 NEEDS_SAM: Final = "needs a checkpoint of Segment Anything (--sam FILE, or vit_b once fetched)"
 Captions = Literal["", "optimised", "cls"]
-Scorer = Literal["embeddings", "gradcam", "chefer"]
+Scorer = Literal["embeddings", "gradcam"]
 SHARE: Final = 0.1  # share of a region's diameter that is removed or added
 
 
@@ -41,8 +41,8 @@ class Entry:
     # How a mask is changed before it is embedded; answers are compared with the true mask
     masks: MaskChange = "mask"
     template: str = "{}"  # Prompt for sentences, with ``{}`` for the sentence
-    # How regions and sentences are compared: by their embeddings, or by a sentence's explainability
-    # map in the region's box, see `map_scores`. The latter ranks no classes.
+    # How regions and sentences are compared: by their embeddings, or by a sentence's map in the
+    # region's box as in ReCLIP, see `class_token_maps`. The latter ranks no classes.
     scorer: Scorer = "embeddings"
     # Steps of the inversion after which the classes are ranked as well
     points: tuple[int, ...] = ()

@@ -17,6 +17,7 @@ from ...base.errors import ConfigError, InputError, MaskInversionError, ModelErr
 from ...base.progress import listening
 from ...engine.invert.inverter import MaskInverter, RegionEmbedder
 from ...engine.invert.loop import StepState
+from ...engine.methods.dense import class_token_tower
 from ...engine.methods.factory import region_embedder
 from ...engine.methods.registry import Method
 from ..datasets.dataset import (
@@ -38,7 +39,7 @@ from .figures_file import (
     read_figures,
     records_path,
 )
-from .relations import OwnParser, Parser, by_words, map_scores, related
+from .relations import OwnParser, Parser, by_words, class_token_maps, map_scores, related
 from .statistics import figures, masks_for_sentences, overlaps_of, sentences_for_masks
 
 if TYPE_CHECKING:
@@ -322,7 +323,7 @@ class _OneModel:
         method = entry.method
         try:
             if entry.scorer != "embeddings":
-                self.model.check(entry.inversion.changed(explainer=entry.scorer))
+                class_token_tower(self.model, entry.title)
             elif method.uses_inversion:
                 self.model.check(entry.inversion)
             if not method.inverts and method.name not in self._embedders:
@@ -437,7 +438,11 @@ class _OneModel:
         if not sample.expressions:
             return np.zeros((0, len(sample.regions)), np.float32)
         texts = self._sentences(entry, sample)
-        return map_scores(self._inverter(sample), texts, sample.regions, entry.scorer)
+        plan = self.of.plan
+        image = self.model.preprocess(
+            sample.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect
+        )
+        return map_scores(class_token_maps(self.model, image, texts), sample.regions)
 
     def _inverter(self, sample: Sample) -> MaskInverter:
         plan, inverter = self.of.plan, MaskInverter(self.model)

@@ -16,14 +16,22 @@ from typing import Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import interpolate
+from scipy.special import log_softmax, logsumexp
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, interpolate
 
 from ...base.errors import InputError
 from ...base.regions import Regions
-from ...engine.invert.inverter import MaskInverter
+from ...engine.encode.attention import AttentionInputs, attention
+from ...engine.methods.dense import (
+    attention_update,
+    class_token_tower,
+    embed_patches,
+    run_blocks,
+)
+from ...engine.models.backbone import Backbone
 
 Floats = NDArray[np.float64]
-_LEAST: Final = 1e-12  # probability
 EXPONENT: Final = 0.5  # of a box's area: between the sum (0), for large boxes, and the mean (1)
 
 
@@ -189,7 +197,9 @@ def load_parser(name: str) -> OwnParser:
 def related(
     logits: Floats, phrases: Sequence[Phrase], texts: Sequence[str], regions: Regions
 ) -> Floats:
-    """Return logarithms of probabilities of regions, with relations and extremes.
+    """Return logarithms of probabilities of regions, not normalised, with relations and extremes.
+
+    They are -inf for regions that a relation or an extreme excludes.
 
     As in ReCLIP, the probability by the whole sentence is multiplied by the one by its parts: that
     of the head, times the sum of those of the other things that a region is related to, times the
@@ -197,8 +207,8 @@ def related(
 
     Shapes: logits (T, N); returns (sentences, N).
     """
-    shares = np.exp(logits - logits.max(1, keepdims=True))
-    shares /= shares.sum(1, keepdims=True)
+    # Logarithms throughout: where sentence and parts disagree, products are too small to differ.
+    shares = log_softmax(logits, axis=1)
     places = {text: place for place, text in enumerate(texts)}
     boxes = np.array([region.bbox for region in regions], float)
     rows = []
@@ -206,12 +216,20 @@ def related(
         if phrase.relation or phrase.extreme:
             part = shares[places[phrase.head]]
             if phrase.relation:
-                part = part * (_compared(boxes, phrase.relation) @ shares[places[phrase.other]])
+                other = shares[places[phrase.other]]
+                part = part + _log_sums(_compared(boxes, phrase.relation), other)
             if phrase.extreme:
-                part = part * (_compared(boxes, phrase.extreme) @ part)
-            row = row * part
-        rows.append(np.log(np.maximum(row, _LEAST)))
+                part = part + _log_sums(_compared(boxes, phrase.extreme), part)
+            row = row + part
+        rows.append(row)
     return np.array(rows)
+
+
+def _log_sums(weights: Floats, logarithms: Floats) -> Floats:
+    """Return log(weights @ exp(logarithms)), (N,), for weights (N, M); -inf where all are 0."""
+    with np.errstate(divide="ignore"):
+        terms = np.log(weights) + logarithms
+    return np.asarray(logsumexp(terms, axis=1))
 
 
 def _compared(boxes: Floats, name: str) -> Floats:
@@ -227,18 +245,48 @@ def _compared(boxes: Floats, name: str) -> Floats:
     return np.asarray(own[:, None] > own[None], np.float64)
 
 
-def map_scores(
-    inverter: MaskInverter, texts: NDArray[np.float32], regions: Regions, explainer: str
+def class_token_maps(
+    model: Backbone, image: Tensor, texts: NDArray[np.float32]
 ) -> NDArray[np.float32]:
+    """Return what ReCLIP's code for a vision transformer calls GradCAM.
+
+    The gradient of the cosine of text and image by the attention of the last block, times that
+    attention; negative products count as 0, heads are averaged, and the row of [CLS] is the map.
+    MaskInversion's own explainability maps are of the mean token's score instead.
+
+    Shapes: image (1, 3, h, w); texts (T, e); returns (T, grid_h, grid_w), float32.
+    """
+    visual = class_token_tower(model, "ReCLIP's GradCAM")
+    tokens, grid = embed_patches(visual, image)
+    tokens = run_blocks(visual, tokens, stop=-1)
+    block = visual.transformer.resblocks[-1]
+    with torch.no_grad():
+        inputs = AttentionInputs.of(block, block.ln_1(tokens)[0])
+        weights = attention(inputs.queries(), inputs.keys())
+        values = inputs.values()
+    weights = weights.detach().requires_grad_()
+    with torch.enable_grad():
+        out = tokens + attention_update(block, weights @ values)
+        out = out + block.ls_2(block.mlp(block.ln_2(out)))
+        embedding = (visual.ln_post(out[:, 0]) @ visual.proj).float()
+        cosines = cosine_similarity(torch.from_numpy(texts).to(embedding), embedding)
+    maps = []
+    for cosine in cosines:
+        (gradient,) = torch.autograd.grad(cosine, weights, retain_graph=True)
+        relevance = (gradient * weights.detach()).relu().mean(0)
+        maps.append(relevance[0, 1:].reshape(grid.height, grid.width))
+    return np.asarray(torch.stack(maps).float().cpu().numpy(), np.float32)
+
+
+def map_scores(maps: NDArray[np.float32], regions: Regions) -> NDArray[np.float32]:
     """Return the sum of each text's map in each region's box, over the root of the box's area.
 
-    The map is brought to the size of the image bicubically, and not stretched. ReCLIP's code takes
-    CheferCAM of the last layer for a vision transformer, and calls it GradCAM.
+    The map is brought to the size of the image bicubically, and not stretched.
 
-    Shapes: texts (T, e); returns (T, N), float32.
+    Shapes: maps (T, grid_h, grid_w); returns (T, N), float32.
     """
     rows = []
-    for grid_map in inverter.explain(texts, explainer=explainer):
+    for grid_map in maps:
         tokens = torch.from_numpy(grid_map)[None, None]
         heat = interpolate(tokens, size=regions.shape, mode="bicubic", align_corners=False)[0, 0]
         boxes = (region.bbox for region in regions)

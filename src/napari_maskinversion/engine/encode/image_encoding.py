@@ -220,18 +220,19 @@ def resample_positions(
     native: tuple[int, int],
     grid: tuple[int, int],
     prefix: int = 1,
+    *,
     mode: str = "bicubic",
+    antialias: bool = True,
 ) -> Tensor:
     """Resample positional embeddings (prefix + native tokens, d) to another grid.
 
-    With antialiasing, on a copy; the first ``prefix`` stay. If the grids agree, they are
-    returned unchanged.
+    On a copy; the first ``prefix`` stay. If the grids agree, they are returned unchanged.
     """
     if tuple(native) == tuple(grid):
         return positions
     first, rest = positions[:prefix], positions[prefix:]
     image = rest.float().reshape(1, *native, -1).permute(0, 3, 1, 2)
-    resize = partial(functional.interpolate, size=grid, mode=mode, antialias=True)
+    resize = partial(functional.interpolate, size=grid, mode=mode, antialias=antialias)
     return torch.cat([first, on_cpu(resize, image)[0].flatten(1).T.to(first.dtype)])
 
 

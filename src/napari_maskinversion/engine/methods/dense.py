@@ -182,7 +182,8 @@ class Sclip(LastBlockMethod):
 class ClipSurgery(DenseMethod):
     """CLIPSurgery: a second path through the last blocks, without MLP.
 
-    It sums value-value attention; the original path stays as it is.
+    It sums value-value attention; the original path stays as it is. As in the authors' code and as
+    in the other methods of tokens, tokens are brought to length 1 before they are averaged.
     """
 
     title = "CLIPSurgery"
@@ -198,7 +199,7 @@ class ClipSurgery(DenseMethod):
             values = AttentionInputs.of(block, block.ln_1(x)[0]).values()
             surgery = surgery + attention_update(block, attention(values, values) @ values)
             x = block(x)
-        return project(self.visual, surgery)
+        return F.normalize(project(self.visual, surgery), dim=-1)
 
 
 SHARE: Final = 0.95  # of the masked tokens in the embedding; the masked crop has the rest

@@ -21,7 +21,14 @@ from .region_method import RegionMethod, check_choices
 
 Pixels = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
-Fill = Literal["dataset mean", "image mean", "model mean", "blurred", "strongly blurred"]
+Fill = Literal[
+    "dataset mean",
+    "image mean",
+    "model mean",
+    "blurred",
+    "strongly blurred",
+    "blurred by 100 pixels",
+]
 Outside = Literal["as it is", "grey", "blurred"]
 
 DATASET_MEAN: Final = (0.485, 0.456, 0.406)
@@ -30,7 +37,9 @@ WIDTH: Final = 2  # pixels of RedCircle's line
 TINT: Final = (240, 0, 30)
 TINT_SHARE: Final = 127 / 255
 BLUR: Final = 10  # pixels of the model's input; RedCircle's "blurred"
-RADIUS: Final = 100  # pixels of the image; FGVP's blur
+RADIUS: Final = 100  # pixels, of FGVP's and ReCLIP's blur
+# FGVP blurs the image brought to this shorter side, ReCLIP the image as it is.
+FGVP_SIDE: Final = 384
 
 
 class ImageEditMethod(RegionMethod):
@@ -61,7 +70,7 @@ class Crop(ImageEditMethod):
     ``context`` is the side of a square crop divided by the longer side of the box: 1 is the box
     itself, infinity the whole image (Masked Crop in the paper; in its code it is the box). ``fill``
     replaces the pixels outside the mask (FGVP: of the whole image, strongly blurred), or with
-    ``by_box`` those outside its box (ReCLIP's second picture).
+    ``by_box`` those outside its box (ReCLIP's second picture, blurred by 100 pixels).
     """
 
     def __init__(
@@ -114,9 +123,15 @@ def cut_box(box: Box, shape: tuple[int, int], context: float) -> Box:
 def _fill_pixels(pixels: Pixels, fill: Fill | None, mean: tuple[float, float, float]) -> Pixels:
     if fill is None:
         return pixels
-    if fill in ("blurred", "strongly blurred"):
-        radius = max(pixels.shape[:2]) / 10 if fill == "blurred" else RADIUS
-        return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))
+    height, width = pixels.shape[:2]
+    radii = {
+        "blurred": max(height, width) / 10,
+        "strongly blurred": RADIUS * min(height, width) / FGVP_SIDE,
+        "blurred by 100 pixels": RADIUS,
+    }
+    if fill in radii:
+        blur = ImageFilter.GaussianBlur(radii[fill])
+        return np.asarray(Image.fromarray(pixels).filter(blur))
     if fill == "image mean":
         colour = pixels.mean((0, 1))
     else:

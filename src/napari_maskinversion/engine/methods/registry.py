@@ -75,7 +75,7 @@ _TABLE: Final = (
     MethodSpec("box-blur", "Box, blurred outside", "edits:Crop",
         "The whole image strongly blurred, with only the region's box sharp; ReCLIP joins it with "
         "Crop (crop+box-blur).",
-        options={"context": math.inf, "fill": "strongly blurred", "by_box": True}),
+        options={"context": math.inf, "fill": "blurred by 100 pixels", "by_box": True}),
     MethodSpec("shade", "Shaded box", "edits:Shade",
         "The whole image with the region's box in translucent red (CPT as ReCLIP adapts it); "
         "for prompts such as 'a dog in red'."),
@@ -104,7 +104,7 @@ _TABLE: Final = (
         "The mean of the mask's tokens; the last layer is attention to near, like tokens.",
         4, 0, whole_image=True),
     MethodSpec("resclip", "ResCLIP", "last_block:ResClip",
-        "The same, half of the attention that of middle layers.",
+        "The same, a part of the attention that of the sixth to ninth layer; for deeper models.",
         4, 0, whole_image=True),
     MethodSpec("alphaclip", "AlphaCLIP", "alphaclip:AlphaClip",
         "A CLIP trained to take the mask as a fourth channel; needs its own weights.",

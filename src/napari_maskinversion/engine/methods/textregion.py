@@ -32,6 +32,7 @@ class TextRegion(RegionMethod):
 
     ``threshold``: least cosine by which a token is more like the tokens inside than like those
     outside; tokens below hold what the model knows of the whole image. If all are, all stay.
+    Tokens count by the share of them that the mask covers; the authors do so on CLIP alone.
     """
 
     def __init__(self, model: Backbone, *, threshold: float = GLOBAL, **common: Any) -> None:

@@ -163,8 +163,15 @@ TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "none": ("{}",),
 }
-# The ensemble and two more, of TCL; TIPSv2's authors measure with them.
-TEMPLATES["nine"] = (*TEMPLATES["ensemble"], "a photo of many {}.", "a photo of {}s.")
+# Nine of TCL, with which TIPSv2's authors measure: the ensemble, whose second one says "a" instead
+# of "the", and two more.
+TEMPLATES["nine"] = (
+    "itap of a {}.",
+    "a bad photo of a {}.",
+    *TEMPLATES["ensemble"][2:],
+    "a photo of many {}.",
+    "a photo of {}s.",
+)
 """Sets of templates by name: per kind of image, CLIP's ensemble of seven, and the bare label."""
 
 

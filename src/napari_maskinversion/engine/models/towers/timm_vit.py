@@ -94,6 +94,25 @@ class TimmTower(ImageTower):
         return ""
 
     @property
+    def _architecture(self) -> str:
+        """timm's name of the architecture; "" for a module that was built without it."""
+        config = getattr(self._vit, "pretrained_cfg", None) or {}
+        return str(config.get("architecture") or "")
+
+    @property
+    def _is_perception_encoder(self) -> bool:
+        """Whether the tower is one of PE-Core, PE-Lang or PE-Spatial."""
+        return self._architecture.startswith("vit_pe_")
+
+    @property
+    def _position_mode(self) -> str:
+        """How the authors resample learned positions to another grid."""
+        if self._is_perception_encoder or "tipsv2" in self._architecture:
+            return "bilinear"
+        # Set on models whose configuration says so, such as FG-CLIP 2; timm's own is bicubic.
+        return str(getattr(self._vit, "resampling", "bicubic"))
+
+    @property
     def weight(self) -> Tensor:
         """As in `ImageTower`."""
         weight: Tensor = next(self._vit.blocks[0].parameters())
@@ -125,8 +144,14 @@ class TimmTower(ImageTower):
         positions: Tensor | float = 0.0
         if vit.pos_embed is not None:
             count = 0 if vit.no_embed_class else self._prefix
-            mode = getattr(vit, "resampling", "bicubic")
-            positions = resample_positions(vit.pos_embed[0], self._native, grid, count, mode)
+            positions = resample_positions(
+                vit.pos_embed[0],
+                self._native,
+                grid,
+                count,
+                mode=self._position_mode,
+                antialias=not self._is_perception_encoder,
+            )
             positions = positions.to(x.dtype)
         if vit.no_embed_class:
             x = torch.cat([*first, x + positions], dim=1)
@@ -139,12 +164,17 @@ class TimmTower(ImageTower):
         rope = getattr(self._vit, "rope", None)
         if rope is None:
             return {}
-        if grid != self._native and getattr(rope, "feat_shape", None) is not None:
-            # The module holds the positions of one size only.
-            rope = copy.deepcopy(rope)
-            rope.update_feat_shape(list(grid))
-            return {"rope": rope.get_embed()}
-        return {"rope": rope.get_embed(shape=list(grid))}
+        if grid == self._native:
+            return {"rope": rope.get_embed(shape=list(grid))}
+        rope = copy.deepcopy(rope)  # the model's own stays as it is
+        if self._is_perception_encoder:
+            # timm scales rotary positions to the native grid, as EVA's authors do; PE-Core's count
+            # tokens, whatever the size.
+            rope.ref_feat_shape = None
+        if getattr(rope, "feat_shape", None) is None:
+            return {"rope": rope.get_embed(shape=list(grid))}
+        rope.update_feat_shape(list(grid))  # it holds the positions of one size only
+        return {"rope": rope.get_embed()}
 
 
 def to_working_precision(module: Any, tokens: Tensor) -> tuple[Any, Tensor]:
