@@ -32,7 +32,7 @@ from tests.engine.timm_towers import Visual
 from tests.engine.tiny import random_clip
 
 AUTHORS = Path(__file__).parents[2] / "authors"
-CLOSE = {"rtol": 0, "atol": 1e-5}  # of numbers up to about one: float32, in another order
+ATOL = 1e-5  # of numbers up to about one: float32, in another order
 SIDE = 112
 
 METHODS_OF_TOKENS = ["naclip", "sclip", "clearclip", "maskclip", "maskclip-values", "resclip"]
@@ -81,7 +81,7 @@ def means(tokens, masks):
 def test_tokens_are_those_of_the_authors_code(clip, clip_numbers, name):
     masks = clip_numbers["masks"]
     embeddings = embedded(clip, name, clip_numbers["image"], masks)
-    np.testing.assert_allclose(embeddings, means(clip_numbers[name], masks), **CLOSE)
+    np.testing.assert_allclose(embeddings, means(clip_numbers[name], masks), rtol=0, atol=ATOL)
 
 
 def test_clip_surgery_averages_the_unit_tokens_of_the_authors_code(clip, clip_numbers):
@@ -89,13 +89,13 @@ def test_clip_surgery_averages_the_unit_tokens_of_the_authors_code(clip, clip_nu
     tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
     masks = clip_numbers["masks"]
     embeddings = embedded(clip, "clip-surgery", clip_numbers["image"], masks)
-    np.testing.assert_allclose(embeddings, means(tokens, masks), **CLOSE)
+    np.testing.assert_allclose(embeddings, means(tokens, masks), rtol=0, atol=ATOL)
 
 
 def test_the_image_is_that_of_the_authors_code(clip, clip_numbers):
     masks = np.ones((1, SIDE, SIDE), bool)
     (embedding,) = embedded(clip, "cls", clip_numbers["image"], masks)
-    np.testing.assert_allclose(embedding, clip_numbers["cls"], **CLOSE)
+    np.testing.assert_allclose(embedding, clip_numbers["cls"], rtol=0, atol=ATOL)
 
 
 @pytest.mark.parametrize("layers", [4, 9])
@@ -113,7 +113,7 @@ def test_textregion_pools_all_tokens_of_a_mask_as_the_authors_code(clip, which):
     masks = numbers[which]
     embeddings = embedded(clip, "textregion", numbers["image"], masks, threshold=-2.0)
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    np.testing.assert_allclose(unit, numbers[f"clip/{which}/all"], **CLOSE)
+    np.testing.assert_allclose(unit, numbers[f"clip/{which}/all"], rtol=0, atol=ATOL)
 
 
 def test_maps_of_reclip_are_those_of_its_code(clip, clip_numbers):
@@ -229,7 +229,7 @@ def test_pe_core_is_that_of_its_authors_at_any_size(size):
     image = torch.from_numpy(generator.standard_normal((1, 3, height, width), np.float32))
     tower = tower_of(perception_encoder())
     embedding = tower.embed_images(image)
-    np.testing.assert_allclose(embedding.numpy(), numbers_of("pe_core")[size], **CLOSE)
+    np.testing.assert_allclose(embedding.numpy(), numbers_of("pe_core")[size], rtol=0, atol=ATOL)
 
 
 def tipsv2():
@@ -281,11 +281,11 @@ def test_tipsv2_is_that_of_its_authors_at_any_size(size):
     image = torch.from_numpy(generator.random((1, 3, height, width), np.float32))
     numbers, tower = numbers_of("tipsv2"), tower_of(tipsv2())
     embedding = tower.embed_images(image)
-    np.testing.assert_allclose(embedding.numpy(), numbers[f"cls/{size}"], **CLOSE)
+    np.testing.assert_allclose(embedding.numpy(), numbers[f"cls/{size}"], rtol=0, atol=ATOL)
     tokens, grid = tower.value_tokens(image)
     assert grid == TokenGrid(height // 14, width // 14)
     unit = F.normalize(tokens, dim=-1).numpy()
-    np.testing.assert_allclose(unit, numbers[f"values/{size}"], **CLOSE)
+    np.testing.assert_allclose(unit, numbers[f"values/{size}"], rtol=0, atol=ATOL)
 
 
 def test_nine_templates_are_those_of_tcl():
