@@ -14,6 +14,7 @@ from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline.labelling import label_regions
 from tests._napari.images.conftest import computed, computed_once, one_model, panel  # noqa: F401
+from tests._napari.running import running_jobs
 from tests.scenes import demo_model
 
 
@@ -34,7 +35,8 @@ def shared(qapp, monkeypatch):
     image, regions = viewer.layers
     session.choose(image=image, regions=regions)
     session.run.change_settings({"model": "demo", "device": "cpu", "inversion.steps": 1})
-    return Shared(viewer, session, ResultsOnCanvas(viewer), ModelStore())
+    with running_jobs(session):
+        yield Shared(viewer, session, ResultsOnCanvas(viewer), ModelStore())
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def finished(qtbot):
     """Wait until a section has ended its work."""
 
     def wait(one, seconds=60):
-        qtbot.waitUntil(lambda: not one.worker.busy, timeout=seconds * 1000)
+        qtbot.waitUntil(lambda: not one.job.busy, timeout=seconds * 1000)
 
     return wait
 

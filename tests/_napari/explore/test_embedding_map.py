@@ -42,7 +42,7 @@ def panel(window, opened):
 def show_map(qtbot, panel, of="This image"):
     panel.map.of.setCurrentText(of)
     qtbot.mouseClick(panel.map.make, _LEFT)
-    qtbot.waitUntil(lambda: not panel.map.worker.busy)
+    qtbot.waitUntil(lambda: not panel.map.job.busy)
     qtbot.waitUntil(panel.map.view.isVisible)
     qtbot.wait(50)  # until docks have their sizes
     return panel.map.view

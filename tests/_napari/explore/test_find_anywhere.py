@@ -38,7 +38,7 @@ def search(qtbot, panel, words=None):
     else:
         part.words.setText(words)
         qtbot.keyClick(part.words, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: not part.worker.busy, timeout=120_000)
+    qtbot.waitUntil(lambda: not part.job.busy, timeout=120_000)
 
 
 def test_words_become_regions_in_one_click_and_one_undo_takes_them_back(
@@ -139,7 +139,7 @@ def test_hits_belong_to_their_image(qtbot, viewer, dock, frog):
     part.words.setText("frog")
     part.run()
     panel.session.choose(image=second)
-    qtbot.waitUntil(lambda: not part.worker.busy, timeout=120_000)
+    qtbot.waitUntil(lambda: not part.job.busy, timeout=120_000)
     assert part.hits.isHidden()
     panel.session.choose(image=first)
     search(qtbot, panel, "frog")
@@ -161,7 +161,7 @@ def test_hits_of_an_image_that_was_closed_meanwhile_are_not_shown(qtbot, viewer,
     viewer.layers.selection.clear()  # napari holds what was current
     gc.collect()
     assert panel.session.run.image is None
-    qtbot.waitUntil(lambda: not part.worker.busy, timeout=120_000)
+    qtbot.waitUntil(lambda: not part.job.busy, timeout=120_000)
     assert part.hits.isHidden()
     assert part.model.rowCount() == 0
     assert part.model.finding is None

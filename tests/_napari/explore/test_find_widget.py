@@ -37,11 +37,11 @@ def press(qtbot, button):
 
 
 def built(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.captions.worker.busy, timeout=120_000)
+    qtbot.waitUntil(lambda: not panel.captions.job.busy, timeout=120_000)
 
 
 def found(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.finder.worker.busy, timeout=120_000)
+    qtbot.waitUntil(lambda: not panel.finder.job.busy, timeout=120_000)
 
 
 def build(qtbot, panel, monkeypatch, file):

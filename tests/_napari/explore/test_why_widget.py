@@ -82,7 +82,7 @@ def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, ran):
     assert "low margin 0.400." in text
     ran.results.table.selectRow(1)
     assert "The region covers " in part.numbers.text()
-    assert not ran.why.worker.busy
+    assert not ran.why.job.busy
 
 
 def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messages):
@@ -94,7 +94,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     # A label: the best one unless another is chosen.
     choose(qtbot, part.mode, "where a word is")
     assert "..." in part.line.text()
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert part.label.currentText() == region.ranking.labels[0]
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture(90, 120))
@@ -105,7 +105,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert part.line.text() == ""
     # One against another: two colours, and a legend that says which is which.
     choose(qtbot, part.mode, "one word against another")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert [part.label.currentText(), part.other.currentText()] == list(region.ranking.labels[:2])
     layer = answered.canvas.heatmap.layer
     assert layer.colormap.name == "difference"
@@ -121,7 +121,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert layer.colormap.map(np.zeros(1))[0, :3] == pytest.approx(rgb(LESS_COLOR), abs=0.01)
     # The steps: slider and curve.
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert layer.colormap.name == "heat"
     assert part.step.value() == part.step.maximum() == 4
     np.testing.assert_allclose(heat(answered), own, atol=2e-3)
@@ -138,10 +138,10 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert part.step.value() == 2
     # Another region is asked about at once, and one that was asked about is remembered.
     answered.results.table.selectRow(1)
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert f"{answered.results.results.regions[1].losses[4]:.3f}" in part.curve.text
     answered.results.table.selectRow(0)
-    assert not why.worker.busy
+    assert not why.job.busy
     assert f"{region.losses[4]:.3f}" in part.curve.text
     # On other tabs, and closed, the heatmap is the region's own.
     answered.tabs.show_tab("explore")
@@ -162,19 +162,19 @@ def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, an
     why = answered.why
     part = opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "where a word is")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert part.whole.isHidden()  # it is the whole image anyway
     answered.input.scope.windows.setCurrentIndex(2)
     answered.input.scope.side.setValue(48)
     run_to_end(answered)
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     layer = answered.canvas.heatmap.layer
     assert not answered.results.results.regions[0].window.whole
     assert max(layer.scale * heat(answered).shape) < 80
     assert not part.whole.isHidden()
     part.whole.setFocus()
     qtbot.keyClick(part.whole, Qt.Key.Key_Space)
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture(90, 120))
     text = demo_model().encode_text([f"a photo of a {part.label.currentText()}."])
@@ -189,7 +189,7 @@ def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, an
 def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answered):
     why, part = answered.why, opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     qtbot.keyClick(part.step, Qt.Key.Key_Home)
     shown, curve = heat(answered), part.curve.text
     assert "below threshold" not in part.numbers.text()
@@ -199,9 +199,9 @@ def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answ
     assert (part.step.value(), part.curve.text) == (0, curve)
     np.testing.assert_array_equal(heat(answered), shown)
     answered.results.table.selectRow(1)
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     answered.results.table.selectRow(0)
-    assert not why.worker.busy  # remembered, for it is the same region
+    assert not why.job.busy  # remembered, for it is the same region
 
 
 def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answered, messages):
@@ -210,22 +210,22 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     photo, cells = viewer.layers["photo"], viewer.layers["cells"]
     photo.data = photo.data[::-1].copy()
     choose(qtbot, part.mode, "where a word is")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert "The image has changed since this run" in part.line.text()
     photo.data = photo.data[::-1].copy()
     cells.data[8:12] = 0  # cuts regions 1 and 2
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert "Region 1 is not as it was" in answered.foot.status.text()
     answered.results.table.selectRow(2)
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert answered.session.status.notice is None  # the refusal is settled
     assert not part.curve.isHidden()
     cells.data[:] = 0
     cells.refresh()
     qtbot.waitUntil(lambda: answered.session.run.region_count == 0)  # which takes back refusals
     answered.results.table.selectRow(3)
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert answered.session.status.notice.severity == "error"
     viewer.layers.remove("cells")
     answered.results.table.selectRow(1)
@@ -237,7 +237,7 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     viewer.layers.remove("photo")
     choose(qtbot, part.mode, "one word against another")
     assert "'photo' with the image of this run was removed" in answered.foot.status.text()
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert all("another size" in text for text in messages)  # said once by the canvas
 
 
@@ -259,8 +259,8 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
         qtbot.waitUntil(lambda: "step 1 of 4" in other.line.text())
         answered.start()
         assert answered.runner.busy
-        assert not why.worker.busy
-        assert not compare.worker.busy
+        assert not why.job.busy
+        assert not compare.job.busy
         mode = partial(choose, qtbot, part.mode, "where a word is")
         for ask in (mode, partial(press, qtbot, other.compare)):
             answered.session.say("")
@@ -280,15 +280,15 @@ def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_
     why, compare = answered.why, answered.compare
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
     choose(qtbot, part.mode, "where a word is")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert len(why._answers)
     run_to_end(answered)
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     shown = {id(region.raw_embedding) for region in answered.results.results.regions}
     kept = {id(explanation.region.raw_embedding) for explanation in why._answers.values()}
     assert kept <= shown
     press(qtbot, other.compare)
-    wait(qtbot, compare.worker)
+    wait(qtbot, compare.job)
     assert not other.verdict.isHidden()
     answered.shut_down()
     assert other.verdict.isHidden()
@@ -315,7 +315,7 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
         choose(qtbot, part.label, name)
     qtbot.waitUntil(lambda: going[-1] == ("house",))
     go.set()
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert len(going) <= 3  # those in between were never begun, or at most one
     assert part.label.currentText() == "house"
     shown = heat(answered)
@@ -329,15 +329,15 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
     monkeypatch.setattr(Explainer, "labels", broken)
     errors = [RuntimeError("a kernel failed"), MemoryError()]
     choose(qtbot, part.label, "car")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert "not enough memory" in answered.foot.status.text()
     assert not messages
     choose(qtbot, part.label, "fish")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert "a kernel failed" in messages[0]
     monkeypatch.setattr(Explainer, "labels", original)
     choose(qtbot, part.label, "apple")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert part.line.text() == ""
 
 
@@ -347,7 +347,7 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     assert part.form["inversion.alpha"].value() == 5  # a value that differs is filled in
     press(qtbot, part.compare)
     assert part.cancel.isEnabled()
-    wait(qtbot, compare.worker)
+    wait(qtbot, compare.job)
     region = answered.results.results.regions[0]
     one, other = part.sides
     assert [side.title.text() for side in part.sides] == [
@@ -374,7 +374,7 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     assert part.verdict.isHidden()
     choose(qtbot, part.what, "Windows")
     press(qtbot, part.compare)
-    wait(qtbot, compare.worker)
+    wait(qtbot, compare.job)
     assert part.sides[1].title.text() in ("the whole image", "automatic windows")
     assert not messages
     # Not the layers any more: said, and nothing breaks.
@@ -411,12 +411,12 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     press(qtbot, part.compare)
     qtbot.waitUntil(lambda: part.line.text() == "2 of 2: Region 1 of 1, step 1 of 4 ...")
     press(qtbot, part.cancel)
-    wait(qtbot, compare.worker)
+    wait(qtbot, compare.job)
     assert part.line.text() == "Stopped."
     assert part.compare.isEnabled()
     assert not part.cancel.isEnabled()
     press(qtbot, part.compare)
-    wait(qtbot, compare.worker)
+    wait(qtbot, compare.job)
     assert [side.title.text() for side in part.sides] == ["MaskInversion", "Crop"]
     assert asked == ["crop"] * 2
     # Another model: loaded first, so that the present one is what stays.
@@ -428,7 +428,7 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     choose(qtbot, part.what, "Model")
     assert part.value == "ViT-B-32/openai"
     press(qtbot, part.compare)
-    wait(qtbot, compare.worker)
+    wait(qtbot, compare.job)
     assert loaded == ["ViT-B-32/openai", "demo"]
     assert part.verdict.text() == "Embeddings of different models cannot be compared."
 
@@ -442,7 +442,7 @@ def test_averaged_methods_and_those_with_weights_are_compared(
     choose(qtbot, part.what, "Method")
     choose(qtbot, part.method, "Crop")
     press(qtbot, part.compare)
-    wait(qtbot, compare.worker)
+    wait(qtbot, compare.job)
     assert [side.title.text() for side in part.sides] == ["MaskInversion + Crop", "Crop"]
     assert "no heatmap" in part.sides[0].numbers.text()
     # Its steps count in an average: still offered. They are not once nothing is inverted.
@@ -465,7 +465,7 @@ def test_averaged_methods_and_those_with_weights_are_compared(
     monkeypatch.setattr(comparing, "run_planes", run_planes)
     choose(qtbot, part.method, "AlphaCLIP")
     press(qtbot, part.compare)
-    wait(qtbot, compare.worker)
+    wait(qtbot, compare.job)
     assert used == [Method("crop", weights), Method("alphaclip", weights)]
     assert not messages
 

@@ -33,7 +33,7 @@ def search(qtbot, panel, words=""):
         qtbot.keyClick(part.words, Qt.Key.Key_Return)
     else:
         part.like.click()
-    qtbot.waitUntil(lambda: not part.worker.busy)
+    qtbot.waitUntil(lambda: not part.job.busy)
     return part.far.hits
 
 
@@ -76,7 +76,7 @@ def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed, monkey
     assert (best.place, round(best.similarity, 3)) == (place, 1)
     # Cancel ends it also while pictures are cut.
     with monkeypatch.context() as patch:
-        patch.setattr(region_sources, "outlined", lambda _: part.worker.cancel())
+        patch.setattr(region_sources, "outlined", lambda _: part.job.cancel())
         assert search(qtbot, panel, "a dog")[0] is best
     # Results that cannot be read are told.
     archive_file(OpenProject.read(computed), place.image).write_bytes(b"damaged")

@@ -107,7 +107,7 @@ def test_why_and_compare_work_where_image_and_model_are_here(qtbot, answered, tm
     part = opened(qtbot, answered, 0)
     why, compare = answered.why, answered.compare
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     before, curve = heat(answered), part.curve.text
     path = save(qtbot, answered, "npz", tmp_path)
     answered._viewer.layers.remove("cells")
@@ -115,23 +115,23 @@ def test_why_and_compare_work_where_image_and_model_are_here(qtbot, answered, tm
 
     reopen(qtbot, answered, path)
     answered.results.table.selectRow(0)
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert part.curve.text == curve
     np.testing.assert_allclose(heat(answered), before, atol=1e-6)
     choose(qtbot, part.mode, "where a word is")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert part.line.text() == ""
     # Another image under the same name is said.
     image = answered._viewer.layers["photo"]
     pixels = image.data
     image.data = pixels[::-1].copy()
     choose(qtbot, part.mode, "one word against another")
-    wait(qtbot, why.worker)
+    wait(qtbot, why.job)
     assert "image" in part.line.text()
     image.data = pixels
     side = opened(qtbot, answered, 1)
     press(qtbot, side.compare)
-    wait(qtbot, compare.worker)
+    wait(qtbot, compare.job)
     assert "Cosine of the two embeddings" in side.verdict.text()
     assert len(messages) == 2  # saved, opened
 
@@ -161,7 +161,7 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "where a word is")
-    wait(qtbot, answered.why.worker)
+    wait(qtbot, answered.why.job)
     assert says in answered.foot.status.text()
 
 
@@ -182,7 +182,7 @@ def test_results_of_an_own_model_are_explained_by_the_file_that_is_chosen(
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "where a word is")
-    wait(qtbot, answered.why.worker)
+    wait(qtbot, answered.why.job)
     assert loaded[-1] == str(own)
     assert answered.session.run.record.snapshot.settings.architecture == "ViT-B-32"
     assert f"The model {own.stem} is not the one of this run" in answered.foot.status.text()
@@ -218,5 +218,5 @@ def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_pat
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, answered.why.worker)
+    wait(qtbot, answered.why.job)
     assert "The file of these results holds no regions; run again." in answered.foot.status.text()

@@ -303,7 +303,7 @@ def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, invert
     part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()
-    qtbot.waitUntil(lambda: not live.finder.worker.busy)
+    qtbot.waitUntil(lambda: not live.finder.job.busy)
     assert part.model.finding.reused
     assert inverted == []
 

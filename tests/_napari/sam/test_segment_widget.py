@@ -34,6 +34,7 @@ from napari_maskinversion.regions.sam.prompts import (
     read_points,
 )
 from napari_maskinversion.regions.sam.sam_loading import load_segmenter
+from tests._napari.running import running_jobs
 from tests.regions.sam.tiny import save_tiny, tiny_sam2
 
 PLACE = {"scale": (2.0, 0.5), "rotate": 30, "translate": (7.0, -3.0)}
@@ -58,8 +59,9 @@ def panel(qtbot, scene):
     chosen.follow()
     control.follow()
     control.dialog.bring()
-    yield SimpleNamespace(_viewer=viewer, session=session, input=chosen, segment=control)
-    control.stop()
+    with running_jobs(session):
+        yield SimpleNamespace(_viewer=viewer, session=session, input=chosen, segment=control)
+        control.stop()
     chosen.stop()
 
 
@@ -90,7 +92,7 @@ def segment(qtbot, panel):
 
 def press(qtbot, panel):
     qtbot.mouseClick(panel.segment.part.run, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not panel.segment.runner.busy)
+    qtbot.waitUntil(lambda: not panel.segment.job.busy)
     made = panel.input.regions.layer
     return None if made is None else np.asarray(made.data)
 
@@ -353,11 +355,8 @@ def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
     panel._viewer.add_shapes([rectangle(10, 20, 60, 90)])
     before = panel.input.regions.layer
     part.use_file(checkpoint)
-    part.progress.update_from = lambda update, real=part.progress.update_from: (
-        texts.append(update.text),
-        real(update),
-    )
-    panel.segment.runner.progressed.connect(lambda update: texts.append(update.text))
+    job = panel.segment.job
+    job.changed.connect(lambda: job.busy and texts.append(job.job.text))
     count = len(panel._viewer.layers)
     qtbot.mouseClick(part.run, Qt.MouseButton.LeftButton)
     assert not part.run.isEnabled()
@@ -365,7 +364,7 @@ def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
     go.release(2)
     qtbot.mouseClick(part.progress.cancel, Qt.MouseButton.LeftButton)
     go.release(100)
-    qtbot.waitUntil(lambda: not panel.segment.runner.busy)
+    qtbot.waitUntil(lambda: not panel.segment.job.busy)
     assert len(panel._viewer.layers) == count
     assert panel.input.regions.layer is before
     assert part.run.isEnabled()
@@ -386,7 +385,7 @@ def test_regions_of_an_image_that_is_no_longer_chosen_take_no_place(qtbot, panel
     viewer.add_image(np.zeros((30, 30)), name="other")
     drawn = viewer.add_labels(np.eye(30, dtype=int), name="drawn")
     assert panel.input.image.layer.name == "other"
-    qtbot.waitUntil(lambda: not panel.segment.runner.busy)
+    qtbot.waitUntil(lambda: not panel.segment.job.busy)
     assert viewer.layers[-1].name == "regions"
     assert panel.input.regions.layer is drawn
 

@@ -7,13 +7,15 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from psygnal import SignalInstance
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
 from ...app.requests.preparing import check_on_disk
+from ...app.session import job_kinds
+from ...app.session.subjects import regions_shown
 from ...app.work.driver import Job, check_stopped, show
 from ...app.work.model_store import ModelStore
 from ...app.work.preload import preload_torch
@@ -44,7 +46,7 @@ class CaptionsSection(ProgressSection):
     """The banks of this session; opens, builds and searches them."""
 
     title, tip = "Captions", "Sentences about regions, from a file or generated"
-    work, kept = "The caption bank", "The captions that are embedded are kept."
+    kind = job_kinds.CAPTIONS
     doing, cancel_tip = "captions", "Stop; captions already embedded are kept"
 
     def __init__(self, shared: Shared) -> None:
@@ -127,7 +129,7 @@ class CaptionsSection(ProgressSection):
 
     def refresh(self, _: object = None) -> None:
         """Enable what can be done now, and pass the bank of the next run to the session."""
-        bank, running = self.bank, self.worker.busy
+        bank, running = self.bank, self.job.busy
         half = bank is not None and not bank.complete
         problem = self._problem
         text = "Choose a bank to get the best captions for every region."
@@ -201,23 +203,23 @@ class CaptionsSection(ProgressSection):
     def run(self) -> None:
         """Add captions to the regions of the results."""
         if (searched := self._searchable) is not None:
-            self.start(partial(search, *searched, self.top.value()))
+            self.start(partial(search, *searched, self.top.value()), regions_shown)
 
-    def show_progress(self, news: Any) -> None:
+    def show_job(self) -> None:
         """Show it in the bar, and what memory allows above."""
-        super().show_progress(news)
-        if news.note:
-            self.about.setText(news.note)
+        super().show_job()
+        job = self.job.job
+        if job is not None and job.note:
+            self.about.setText(job.note)
 
-    def answered(self, answer: Any) -> None:
+    def answered(self, answer: CaptionBank | Results) -> None:
         """List a bank that was built, or show the captions of regions."""
         if isinstance(answer, CaptionBank):
             self.add(answer)
             if not answer.complete:
                 inform(about(answer))
-            return
-        before, after = answer
-        self.change_results(before, partial(_captioned, after=after))
+        else:
+            self.change_results(partial(_captioned, after=answer))
 
 
 def _captioned(results: Results, after: Results) -> Results:
@@ -301,8 +303,8 @@ class _Pace:
         return Job(text=text, fraction=done / total, note=news.note)
 
 
-def search(results: Results, bank: CaptionBank, top: int) -> tuple[Results, Results]:
-    """Add captions to results; return the results before and after."""
+def search(results: Results, bank: CaptionBank, top: int) -> Results:
+    """Add captions to results."""
     text = words.searching("captions", len(bank))
     show(Job(text=text))
     preload_torch()
@@ -313,4 +315,4 @@ def search(results: Results, bank: CaptionBank, top: int) -> tuple[Results, Resu
         info = captioned.info
         regions += captioned.regions
         show(Job(text=text, fraction=len(regions) / len(results)))
-    return results, Results(info, tuple(regions))
+    return Results(info, tuple(regions))

@@ -14,6 +14,7 @@ from qtpy.QtGui import QPixmap
 from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QStackedWidget, QWidget
 
 from ...app.requests.preparing import usable_settings
+from ...app.session import job_kinds
 from ...app.work.driver import Job
 from ...base.errors import MaskInversionError
 from ...base.progress import telling
@@ -37,7 +38,7 @@ class CompareSection(RegionSection):
     """Computes the selected region with the current settings and with one of them changed."""
 
     title, tip = "Compare", "The region with another model, method or setting"
-    work, source = "The comparison", "compare"
+    kind, source = job_kinds.COMPARE, "compare"
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
@@ -70,7 +71,6 @@ class CompareSection(RegionSection):
         self.verdict = Note(name="How well both results agree")
         self.sides = (_Side(), _Side())
         self._build()
-        self.ended()
         self.forget()
 
     def followed(self) -> tuple[SignalInstance, ...]:
@@ -170,20 +170,15 @@ class CompareSection(RegionSection):
             self._offer_all()
             self._suggest()
 
-    def drop(self) -> None:
-        """Stop at the next step, without an answer."""
-        super().drop()
-        self.ended()
-
-    def ended(self) -> None:
-        """Offer Compare, not Cancel."""
-        self.compare.setEnabled(True)
-        self.cancel.setEnabled(False)
+    def show_job(self) -> None:
+        """Offer Compare, or Cancel while both are compared."""
+        super().show_job()
+        self.compare.setEnabled(not self.job.busy)
+        self.cancel.setEnabled(self.job.busy)
 
     def show_region(self, before: RegionResult | None) -> None:
         """Hide the results of the region before."""
         if self.region is not before:
-            self.drop()
             self.forget()
 
     def forget(self) -> None:
@@ -194,8 +189,8 @@ class CompareSection(RegionSection):
         self._session.settle(self.source)
 
     def _cancel(self) -> None:
-        if self.worker.busy:
-            self.drop()
+        if self.job.busy:
+            self.job.drop()
             self.say("Stopped.")
 
     # -- the comparison -----------------------------------------------------------------------
@@ -231,8 +226,6 @@ class CompareSection(RegionSection):
 
         names = self._name(now), self._name(other)
         self.forget()
-        self.compare.setEnabled(False)
-        self.cancel.setEnabled(True)
         self.start(both)
 
     def answered(self, answer: Any) -> None:

@@ -23,6 +23,8 @@ from ...app.explore.searches import (
     search_regions,
 )
 from ...app.requests.preparing import find_request
+from ...app.session import Session, job_kinds
+from ...app.session.subjects import image_chosen
 from ...app.work.model_store import Kept
 from ...base.errors import InputError
 from ...base.wording import counted
@@ -68,7 +70,7 @@ class FindSection(ProgressSection):
     """The words, the settings and the ranked regions."""
 
     title, tip = "Find by words", "Show where typed words are"
-    work = "The search"
+    kind = job_kinds.FIND
     doing, cancel_tip = "finding", "Stop; nothing is shown"
 
     def __init__(self, shared: Shared) -> None:
@@ -169,9 +171,9 @@ class FindSection(ProgressSection):
 
     def refresh(self, _: object = None) -> None:
         """Show what can be done now."""
-        self.find.setEnabled(not self.worker.busy)
+        self.find.setEnabled(not self.job.busy)
         there = bool(self._selected) or self._example is not None
-        self.like.setEnabled(not self.worker.busy and there)
+        self.like.setEnabled(not self.job.busy and there)
         self.like.setToolTip(_LIKE if there else _LIKE_WHAT)
 
     def _layers_changed(self, _: object = None) -> None:
@@ -218,6 +220,10 @@ class FindSection(ProgressSection):
         """Whether this image is searched, and no others."""
         return self.where.currentIndex() == 0
 
+    def _place(self, _: Session) -> bool:
+        """Return what the answer is about: this image, or others."""
+        return self._is_here
+
     def _turn_elsewhere(self) -> None:
         """Show nothing of a search in another place."""
         self._forget()
@@ -227,7 +233,7 @@ class FindSection(ProgressSection):
 
     def run(self) -> None:
         """Find the typed words, or say why not."""
-        if self.worker.busy:
+        if self.job.busy:
             return
         expression = " ".join(self.words.text().split())
         with refusing():
@@ -242,11 +248,12 @@ class FindSection(ProgressSection):
             if self.model.finding is not None:
                 records.append(self.model.finding.record)
             alike = reusable(records, image, run.settings)
-            self.start(partial(find_regions, expression, run, alike, self._store))
+            work = partial(find_regions, expression, run, alike, self._store)
+            self.start(work, image_chosen, self._place)
 
     def _run_like(self) -> None:
         """Find what is like the selected region, or say why not."""
-        if not self.worker.busy and (example := self._example_now()) is not None:
+        if not self.job.busy and (example := self._example_now()) is not None:
             with refusing():
                 self._search("", example)
                 self._example = example
@@ -268,16 +275,18 @@ class FindSection(ProgressSection):
         )
         if self._is_here:
             search = search_of(self._viewer, session, expression, like)
-            self.start(partial(find_anywhere, search, store, self._sam, self._proposed))
+            work = partial(find_anywhere, search, store, self._sam, self._proposed)
+            self.start(work, image_chosen, self._place)
         elif self.where.currentIndex() == 1:
             if project is None or not project.file:
                 raise InputError("No project is open; open one on the tab Images.")
             source = partial(project_source, Path(project.file))
-            self.start(partial(search_regions, query, source, store))
+            self.start(partial(search_regions, query, source, store), self._place)
         elif library is None:
             raise InputError("Choose a library first, above.")
         else:
-            self.start(partial(search_regions, query, partial(library_source, library), store))
+            source = partial(library_source, library)
+            self.start(partial(search_regions, query, source, store), self._place)
 
     def _example_now(self) -> Example | None:
         """Return the selected regions; without any those of the last search, on any image."""
@@ -292,14 +301,10 @@ class FindSection(ProgressSection):
         return rows if row in rows else (row,)
 
     def answered(self, answer: Finding | FarHits) -> None:
-        """Show a ranking, unless something else is chosen by now."""
+        """Show a ranking."""
         if isinstance(answer, FarHits):
-            if not self._is_here:
-                self.about.setText(answer.about)
-                self.far.show_hits(answer.hits)
-            return
-        image = answer.snapshot.image
-        if not self._is_here or image is None or image is not self._session.run.image:
+            self.about.setText(answer.about)
+            self.far.show_hits(answer.hits)
             return
         self.hits.clear()
         if answer.how:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from psygnal import SignalInstance
 from qtpy.QtCore import Qt
 
+from ...app.session import job_kinds
 from ...app.work.driver import Job, show
 from ...app.work.preload import preload_torch
 from ...base import progress_words as words
@@ -32,7 +33,7 @@ class GenerateSection(ProgressSection):
     """The choice of a decoder and of how it writes."""
 
     title, opened = "Generate", True
-    work = "Writing captions"
+    kind = job_kinds.GENERATE
     doing, cancel_tip = "writing captions", "Stop; the results stay as they are"
 
     def __init__(self, shared: Shared) -> None:
@@ -102,7 +103,7 @@ class GenerateSection(ProgressSection):
 
     def refresh(self, _: object = None) -> None:
         """Enable what can be done now, or say why nothing can be written."""
-        spec, problem, running = self.spec, self._problem, self.worker.busy
+        spec, problem, running = self.spec, self._problem, self.job.busy
         about = [f"{spec.title}."]
         if self.file is not None:
             about.append(f"Weights: {self.file.name}.")
@@ -146,21 +147,21 @@ class GenerateSection(ProgressSection):
             device = self._session.run.settings.device
             self.start(partial(generate, results, self.request, device))
 
-    def answered(self, answer: Any) -> None:
+    def answered(self, after: Results) -> None:
         """Show the sentences."""
-        before, after = answer
         sentences = [region.generated_caption for region in after.regions]
         generated = after.info.generated
+        assert generated is not None  # they were
         # To these captions of a bank may have been added meanwhile.
-        self.change_results(before, lambda now: now.with_generated(sentences, generated))
+        self.change_results(lambda results: results.with_generated(sentences, generated))
 
 
-def generate(results: Results, captions: CaptionRequest, device: str) -> tuple[Results, Results]:
-    """Write a sentence about each region, in a worker; return the results before and after."""
+def generate(results: Results, captions: CaptionRequest, device: str) -> Results:
+    """Write a sentence about each region, in a worker."""
     from ...engine.compute.devices import choose_device
 
     show(Job(text=words.READING_DECODER))
     preload_torch()
     decoder = captions.load(model_of_run(results.info), choose_device(device))
     show(Job(text=words.counted("Captions", 0, len(results))))
-    return results, generate_captions(results, decoder)
+    return generate_captions(results, decoder)

@@ -15,8 +15,8 @@ from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from ...app.layer_input.run_input import RunInput
 from ...app.requests.run_source import RunSource, look_again
-from ...app.session import ResultRecord, same_run
-from ...app.work.driver import Job, hear, show
+from ...app.session import ResultRecord, job_kinds, same_run
+from ...app.work.driver import hear, show
 from ...app.work.model_store import Kept, ModelStore
 from ...app.work.preload import start_torch
 from ...base import progress_words as words
@@ -45,7 +45,6 @@ from ..widgets.sections import (
     text_field,
 )
 from ..workers.notify import inform, refusing
-from ..workers.worker import Worker
 from .work_section import ProgressSection, Shared
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class ImagineSection(ProgressSection):
     """Decoder, prompt and numbers; what they need; the pictures."""
 
     title, tip = "What the embedding shows", "Pictures drawn from the region's embedding"
-    work, source = "The drawing", "imagine"
+    kind, source = job_kinds.IMAGINE, "imagine"
     doing, cancel_tip = "drawing", "Stop after the current step"
 
     def __init__(self, shared: Shared) -> None:
@@ -82,8 +81,7 @@ class ImagineSection(ProgressSection):
         self._record: ResultRecord | None = None
         self._imagined: Imagined | None = None
         self._first_seed: int | None = None  # of the pictures in view
-        name = "The check of the decoder"
-        self.checker = Worker("latest", name, self.say, self.say, parent=self)
+        self.checking = shared.session.jobs.of(job_kinds.CHECK_DECODER)
         self._checking = debouncer(self, _PAUSE, self._check)
         self.section.toggled.connect(self._toggled)
         self._folders: dict[str, Path] = {}
@@ -246,16 +244,13 @@ class ImagineSection(ProgressSection):
         record = self._session.run.record
         before, self._record = self._record, record
         if before is not None and (record is None or not same_run(before, record)):
-            self.worker.drop()
             self._clear()
-            self.progress.hide()
         self._show_state()
-        if self.section.is_open and not self.worker.busy:
+        if self.section.is_open and not self.job.busy:
             self._checking.throttle()
 
     def stop(self) -> None:
         """Follow the session no more, and release decoder and pictures."""
-        self.checker.drop()
         self._record = None
         self._clear()
         super().stop()
@@ -268,7 +263,7 @@ class ImagineSection(ProgressSection):
     def _toggled(self, opened: bool) -> None:
         if opened:
             self.refresh()
-        elif not self.worker.busy:
+        elif not self.job.busy:
             self.release()
 
     def _show_state(self) -> None:
@@ -276,7 +271,7 @@ class ImagineSection(ProgressSection):
         results, row, idle = (
             self._session.run.results,
             self._session.review.row,
-            not self.worker.busy,
+            not self.job.busy,
         )
         region = ""
         if results is not None and 0 <= row < len(results):
@@ -300,15 +295,16 @@ class ImagineSection(ProgressSection):
         try:
             request = self.request(settings.device)
         except MaskInversionError as error:
-            self.checker.drop()
+            self.checking.drop()
             self.say(str(error))
             return
         loaded = self._store.has(model, settings.device)
-        self.checker.start(partial(check, request, model, loaded=loaded))
+        work = partial(check, request, model, loaded=loaded)
+        self.checking.start(work, self.say, failed=self.say)
 
     def run(self) -> None:
         """Draw the selected region, or say why not."""
-        if self.worker.busy:
+        if self.job.busy:
             return
         session, record, row = self._session, self._session.run.record, self._session.review.row
         try:
@@ -327,24 +323,20 @@ class ImagineSection(ProgressSection):
         work = partial(draw_region, request, origin, run_input, region, record.results.info)
         self.start(partial(work, self._store, self._decoder))
 
-    def show_progress(self, news: Any) -> None:
-        """Show it in the bar, or a picture that is finished."""
-        if isinstance(news, Job):
-            super().show_progress(news)
-        elif isinstance(news, Picture):
-            if self._first_seed is None:
-                self._clear()
-                self._first_seed = news.seed
-            self._add(news, 0 if news.regions else 1, news.seed - self._first_seed)
+    def show_busy(self) -> None:
+        """Show what can be done; for the decoder nothing has changed."""
+        self._show_state()
+
+    def show_news(self, news: Picture) -> None:
+        """Show a picture that is finished."""
+        if self._first_seed is None:
+            self._clear()
+            self._first_seed = news.seed
+        self._add(news, 0 if news.regions else 1, news.seed - self._first_seed)
 
     def answered(self, answer: Imagined) -> None:
         """Let the pictures be saved."""
         self._imagined = answer
-
-    def ended(self) -> None:
-        """Hide the bar; nothing has changed for the decoder."""
-        self.progress.hide()
-        self._show_state()
 
     def refuse(self, reason: str) -> None:
         """Show why it cannot be drawn, unless the line above the button says it already."""

@@ -21,7 +21,8 @@ from ...app.explore.region_sources import (
     open_region,
     words_of,
 )
-from ...app.session import MappedResults, same_regions
+from ...app.session import MappedResults, job_kinds, same_regions
+from ...app.session.subjects import regions_shown
 from ...app.work.driver import Job, show
 from ...app.work.preload import preload_torch
 from ...base.identity import ImagePlace
@@ -76,7 +77,7 @@ class MapSection(ProgressSection):
     """What makes the map, and the dock that shows it."""
 
     title, tip = "Map of embeddings", "Regions as points, similar ones near one another"
-    work = "The map"
+    kind = job_kinds.MAP
     doing, cancel_tip = "the map", "Stop; the map of PCA stays"
     view: MapView | None = None
 
@@ -117,7 +118,7 @@ class MapSection(ProgressSection):
 
     def refresh(self, _: object = None) -> None:
         """Show what can be done now."""
-        self.make.setEnabled(not self.worker.busy)
+        self.make.setEnabled(not self.job.busy)
 
     def set_colors(self, background: str, line: str) -> None:
         """Follow the theme."""
@@ -133,19 +134,15 @@ class MapSection(ProgressSection):
             source = self.of.currentText()
             of = self._session.run.results if source == IMAGE else None
             read = SOURCES[source](self._session)
-            self.start(partial(make_map, read, source, of, self.way.currentData()))
+            about = (regions_shown,) if source == IMAGE else ()
+            self.start(partial(make_map, read, source, of, self.way.currentData()), *about)
 
-    def show_progress(self, news: Any) -> None:
-        """Show it in the bar; a map on the canvas."""
-        if isinstance(news, Mapped):
-            self.answered(news)
-        else:
-            super().show_progress(news)
+    def show_news(self, news: Mapped) -> None:
+        """Show the first map, until the better one is there."""
+        self.answered(news)
 
     def answered(self, answer: Mapped) -> None:
-        """Show a map, unless it is of results that are shown no more."""
-        if answer.of is not None and not same_regions(answer.of, self._session.run.results):
-            return
+        """Show a map."""
         if self.view is None:
             self._open()
         self._show(answer)
@@ -183,7 +180,7 @@ class MapSection(ProgressSection):
         """Keep the map while its regions are shown; words and limits may be others."""
         of = self.mapped.of
         if of is not None and not same_regions(of, self._session.run.results):
-            self.drop()
+            self.job.drop()
             self._show(_nothing())
             self.about.setText(_OLD)
         else:

@@ -11,6 +11,7 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QLabel, QSlider
 
 from ...app.requests.run_source import RunSource, look_again
+from ...app.session import job_kinds
 from ...base.errors import MaskInversionError
 from ...base.lru_cache import LruCache
 from ...results.region_result import RegionResult
@@ -48,13 +49,12 @@ class WhySection(RegionSection):
     """What the heatmap layer shows for the selected region, and what its numbers mean."""
 
     title, tip = "Why", "Why the region got its word"
-    work, source = "The explanation", "why"
+    kind, source = job_kinds.EXPLAIN, "why"
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._explainers: list[Explainer] = []  # the last one; used in the worker
         self._answers = LruCache[tuple[Any, ...], _Explanation](_KEPT)
-        self._asked_for: tuple[Any, ...] | None = None
         self.pinned = False  # the user has chosen the labels
         self.mode = combo_box(_MODES, tip="What the heatmap layer shows for the selected region")
         self.label = combo_box(tip="The word whose heatmap is shown")
@@ -189,19 +189,25 @@ class WhySection(RegionSection):
         super().bind()
         status = self._session.status.events
         self.after(self._turned, status.tab)
+        self.after(self._run_changed, self._session.run.events.running)
 
     def _turned(self, tab: str) -> None:
         """Show the region's own heatmap on other tabs."""
         if self.is_open and self.shown != REGION:
             (self._show_answer if tab == "explore" else self._show_own)()
 
-    def drop(self) -> None:
+    def _run_changed(self, running: bool) -> None:
+        if running:
+            self.release()
+
+    def release(self) -> None:
         """Stop, and release the model's encodings."""
-        super().drop()
+        self.job.drop()
         self._explainers.clear()
 
     def forget(self) -> None:
         """Show nothing."""
+        self.release()
         self._answers.clear()
         self.pinned = False
         self._settle()
@@ -222,7 +228,7 @@ class WhySection(RegionSection):
         if opened:
             self._look()
         else:
-            self.worker.drop()
+            self.job.drop()
             self._settle()
             self._show_own()
 
@@ -244,7 +250,7 @@ class WhySection(RegionSection):
     def _look(self) -> None:
         """Show what is chosen for the region: what is known of it, else what is asked now."""
         region, record = self.region, self._record
-        self.worker.drop()
+        self.job.drop()
         self._settle()
         self.legend.hide()
         self._show_course([], 0)
@@ -297,16 +303,13 @@ class WhySection(RegionSection):
                 return explainer.course(seen)
             return explainer.labels(seen, names, whole=whole)
 
-        self._asked_for = self._key()
-        self._answers.remove(self._asked_for)
-        self.start(explain)
+        self._answers.remove(self._key())
+        self.start(explain, lambda _: self._key())
 
-    def answered(self, answer: Any) -> None:
-        """Keep and show an explanation, unless something else is chosen by now."""
-        region = self.region
-        if self._asked_for is None or self._asked_for != self._key() or region is None:
-            return
-        self._answers.put(self._asked_for, _Explanation(answer, region))
+    def answered(self, answer: LabelMaps | Course) -> None:
+        """Keep and show an explanation."""
+        assert self.region is not None  # it is the one that was asked about
+        self._answers.put(self._key(), _Explanation(answer, self.region))
         self._show_answer(fresh=True)
 
     def _show_answer(self, *, fresh: bool = False) -> None:

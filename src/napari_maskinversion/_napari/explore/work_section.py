@@ -11,6 +11,7 @@ from qtpy.QtWidgets import QWidget
 
 from ...app.requests.run_source import RunSource
 from ...app.session import ResultRecord, Session, Topic, same_regions, same_run
+from ...app.session.jobs import Subject
 from ...app.work.driver import Work
 from ...app.work.model_store import ModelStore
 from ...base import progress_words as words
@@ -21,7 +22,6 @@ from ..layers.results_on_canvas import ResultsOnCanvas
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import Note, Section
 from ..workers import notify
-from ..workers.worker import Mode, Worker
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +42,6 @@ class WorkSection(Topic, QWidget):
 
     title = tip = ""  # of the section
     opened = False  # at first
-    work, kept = "", ""  # what messages call the work, and what stays of it after an error
-    work_mode: Mode = "single"
     source = ""  # of what it refuses, which stays in the status line until it is settled
 
     def __init__(self, shared: Shared) -> None:
@@ -51,27 +49,20 @@ class WorkSection(Topic, QWidget):
         self._viewer, self._session = shared.viewer, shared.session
         self._canvas, self._store = shared.canvas, shared.store
         self.section = Section(self.title, self, opened=self.opened, tip=self.tip)
-        self.worker = Worker(self.work_mode, self.work, kept=self.kept, parent=self)
-        self.worker.progressed.connect(self.show_progress)
-        self.worker.done.connect(self.answered)
-        self.worker.failed.connect(self.refuse)
-        self.worker.ended.connect(self.ended)
+        self.job = shared.session.jobs.of(self.kind)
 
     # -- for the panel ------------------------------------------------------------------------
 
     def bind(self) -> None:
         """Follow the session."""
         self.after(self.refresh, *self.followed())
+        self.after(self.show_job, self.job.changed)
+        self.show_job()
         self.refresh()
 
     def followed(self) -> tuple[SignalInstance, ...]:
         """Return the events of the session after which it is refreshed."""
         return ()
-
-    def stop(self) -> None:
-        """Follow the session no more, and release what the work was about."""
-        super().stop()
-        self.drop()
 
     # -- for a subclass -----------------------------------------------------------------------
 
@@ -82,25 +73,21 @@ class WorkSection(Topic, QWidget):
         """Show the answer."""
         raise NotImplementedError
 
-    def show_progress(self, news: Any) -> None:
-        """Show how far the work is."""
+    def show_job(self) -> None:
+        """Show how far the work is, or that nothing is at work."""
         raise NotImplementedError
 
-    def start(self, work: Work) -> None:
-        """Do some work in the worker."""
-        self.worker.start(work)
+    def show_news(self, news: Any) -> None:
+        """Show a part of the answer."""
 
-    def drop(self) -> None:
-        """Stop the work at its next step, without an answer."""
-        self.worker.drop()
+    def start(self, work: Work, *about: Subject) -> None:
+        """Do some work outside the GUI thread."""
+        self.job.start(work, self.answered, news=self.show_news, failed=self.refuse, about=about)
 
-    def ended(self) -> None:
-        """Show that nothing is at work."""
-
-    def change_results(self, before: Results, change: Callable[[Results], Results]) -> None:
-        """Show changed results, unless those shown are by now of another run than ``before``."""
+    def change_results(self, change: Callable[[Results], Results]) -> None:
+        """Show the results changed; their regions are those that the work was about."""
         record = self._session.run.record
-        if record is not None and same_regions(record.results, before):
+        if record is not None:
             self._session.show(record.changed(results=change(record.results), table=None))
 
     def refuse(self, reason: str) -> None:
@@ -119,28 +106,20 @@ class ProgressSection(WorkSection):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self.progress = ProgressRow(self.doing, self.cancel_tip)
-        self.progress.cancelled.connect(self.worker.cancel)
+        self.progress.cancelled.connect(self.job.cancel)
 
-    def show_progress(self, news: Any) -> None:
-        """Show it in the bar."""
-        self.progress.update_from(news)
+    def bind(self) -> None:
+        """Follow the session, and the job."""
+        super().bind()
+        self.after(self.show_busy, self.job.began, self.job.ended)
 
-    def start(self, work: Work) -> None:
-        """Do some work in the worker, and show the bar."""
-        if not self.worker.busy:
-            self.progress.begin()
-            super().start(work)
-            self.refresh()
-
-    def drop(self) -> None:
-        """Stop the work at its next step, without an answer."""
-        super().drop()
-        self.ended()
-
-    def ended(self) -> None:
-        """Hide the bar."""
-        self.progress.hide()
+    def show_busy(self) -> None:
+        """Show what can be done while the work goes on, and after it."""
         self.refresh()
+
+    def show_job(self) -> None:
+        """Show it in the bar, which is hidden while nothing is at work."""
+        self.progress.show_job(self.job.job)
 
 
 class RegionSection(WorkSection):
@@ -149,11 +128,10 @@ class RegionSection(WorkSection):
     Its work ends with the selection, or when a run begins.
     """
 
-    work_mode = "latest"
-
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self.line = Note(name="Status")
+        self._line_is_of_job = False
         self.region: RegionResult | None = None
         self._record: ResultRecord | None = None
         self.section.toggled.connect(self.toggled)
@@ -170,7 +148,6 @@ class RegionSection(WorkSection):
         review = self._session.review.events
         self.after(self._show_record, run.record)
         self.after(self._show_row, review.row)
-        self.after(self._run_changed, run.running)
         self._show_record(self._session.run.record)
 
     def stop(self) -> None:
@@ -196,15 +173,16 @@ class RegionSection(WorkSection):
     def say(self, text: str) -> None:
         """Show what is being done, or what has become of it."""
         self.line.say(text)
+        self._line_is_of_job = False
 
-    def show_progress(self, news: Any) -> None:
-        """Show it in the status line."""
-        self.say(f"{news.text} ...")
-
-    def start(self, work: Work) -> None:
-        """Do some work in the worker, and say so."""
-        self.say(f"{words.READING_IMAGE} ...")
-        super().start(work)
+    def show_job(self) -> None:
+        """Show it in the status line, until something else is said."""
+        job = self.job.job
+        if job is not None:
+            self.say(f"{job.text or words.READING_IMAGE} ...")
+            self._line_is_of_job = True
+        elif self._line_is_of_job:
+            self.say("")
 
     def refuse(self, reason: str) -> None:
         """Show why something cannot be done."""
@@ -219,14 +197,9 @@ class RegionSection(WorkSection):
             raise InputError("Suggest words first, and select a region in the table.")
         return RunSource.of(self._record)
 
-    def _run_changed(self, running: bool) -> None:
-        if running:
-            self.drop()
-
     def _show_record(self, record: ResultRecord | None) -> None:
         before, self._record = self._record, record
         if not same_run(before, record):
-            self.drop()
             self.region = None
             self.forget()
         elif (

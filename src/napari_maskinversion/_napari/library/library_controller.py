@@ -15,7 +15,7 @@ from qtpy.QtWidgets import QMenu, QWidget
 from ...app.layer_input.input_pictures import copy_picture
 from ...app.layer_input.layer_facts import IDENTITY, file_of, levels_of
 from ...app.requests.preparing import background_of, image_layers
-from ...app.session import ResultRecord, Session, Topic, outdated
+from ...app.session import ResultRecord, Session, Topic, job_kinds, outdated
 from ...app.work.driver import Job, show
 from ...app.work.model_store import ModelStore
 from ...base.cache_folder import cache_folder, make_folder
@@ -32,8 +32,7 @@ from ...results.export.bundle import Bundle, compress_masks
 from ..widgets.dialogs import ask_folder
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import MARGINS, button, debouncer, line, stack
-from ..workers.notify import inform, refuse, refusing
-from ..workers.worker import Worker
+from ..workers.notify import inform, refusing
 
 _QUIET: Final = 500  # milliseconds after the last decision until the library follows
 FOLDER: Final = "sample-library"  # in the cache folder
@@ -83,13 +82,9 @@ class LibraryController(Topic, QObject):
         self.whole = self.part.menu.addAction("Add all images of the project", self.add_project)
         self.none = self.part.menu.addAction("None", lambda: self.open(""))
         self.part.add.clicked.connect(lambda _=False: self.add())
-        name = "Adding to the library"
-        self.adding = Worker("single", name, self._added, refuse, parent=self)
-        self.adding.progressed.connect(self.part.progress.update_from)
-        self.adding.ended.connect(self._ended)
+        self.adding = session.jobs.of(job_kinds.ADD_TO_LIBRARY)
         self.part.progress.cancelled.connect(self.adding.cancel)
-        name = "Decisions for the library"
-        self.following = Worker("queue", name, None, refuse, parent=self)
+        self.following = session.jobs.of(job_kinds.UPDATE_LIBRARY)
         self._lacking: tuple[Library, Any, Any, Path | None] | None = None
         self._later = debouncer(self, _QUIET, self._follow_decisions)
 
@@ -101,6 +96,9 @@ class LibraryController(Topic, QObject):
         explore = self._session.explore.events
         self.after(self._show, explore.library, run.record, run.progress, project.state)
         self.after(self._decided, review.changes)
+        self.after(self._show_job, self.adding.changed)
+        self.after(self._show, self.adding.began, self.adding.ended)
+        self._show_job()
         self._show()
 
     def keep(self) -> None:
@@ -108,10 +106,9 @@ class LibraryController(Topic, QObject):
         self._later.flush()
 
     def stop(self) -> None:
-        """Stop adding, and follow the session no more; decisions still reach the library."""
+        """Follow the session no more; the last decisions still reach the library."""
         self.keep()
         super().stop()
-        self.adding.drop()
 
     # -- which one ----------------------------------------------------------------------------
 
@@ -131,11 +128,8 @@ class LibraryController(Topic, QObject):
 
     def open_sample(self) -> None:
         """Use the sample library, which is made at first."""
-        if not self.adding.busy:
-            self.part.progress.begin()
-            device = self._session.run.settings.device
-            self.adding.start(partial(sample_library, self._store, device))
-            self._show()
+        device = self._session.run.settings.device
+        self.adding.start(partial(sample_library, self._store, device), self._added)
 
     def _show(self, _: object = None) -> None:
         session = self._session
@@ -161,17 +155,13 @@ class LibraryController(Topic, QObject):
         with refusing():
             if why := outdated(self._session):
                 raise InputError(why)
-            self.part.progress.begin()
-            self.adding.start(partial(_add, library, self._source(record)))
-            self._show()
+            self.adding.start(partial(_add, library, self._source(record)), self._added)
 
     def add_project(self) -> None:
         """Add what is computed of all images of the project, with decisions."""
         library, project = self._session.explore.library, self._session.project.state
-        if library is not None and project is not None and not self.adding.busy:
-            self.part.progress.begin()
-            self.adding.start(partial(_add_project, library, Path(project.file)))
-            self._show()
+        if library is not None and project is not None:
+            self.adding.start(partial(_add_project, library, Path(project.file)), self._added)
 
     def _source(self, record: ResultRecord) -> Callable[[], dict[str, Any]]:
         """Return a function for the worker that makes what `Library.add` takes."""
@@ -216,9 +206,8 @@ class LibraryController(Topic, QObject):
         self._session.explore.library_changes += 1
         inform(added)
 
-    def _ended(self) -> None:
-        self.part.progress.hide()
-        self._show()
+    def _show_job(self) -> None:
+        self.part.progress.show_job(self.adding.job)
 
     def _decided(self, _: object) -> None:
         """Note whose decisions the library lacks: another image may be shown after the pause."""

@@ -49,9 +49,9 @@ from ..widgets.dialogs import WindowClosing
 from ..widgets.focus_ring import FocusRing
 from ..widgets.keys import PANEL, pressed, shortcut
 from ..widgets.sections import stack
+from ..workers.job_runner import JobRunner, when_idle
 from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
 from ..workers.warming import Warming
-from ..workers.worker import when_idle
 from .controller import PanelController
 from .file_drops import FileDrops
 from .foot import Foot
@@ -80,6 +80,7 @@ class MaskInversionWidget(Topic, QWidget):
         """Make the parts; each takes less than a tenth of a second."""
         self.store = ModelStore()
         self.session = self._session = session = session_of(self._viewer)
+        self.threads = JobRunner(session.jobs, self)
         self.input = InputWidget(self._viewer, session)
         yield False
         self.model = ModelWidget(session)
@@ -227,6 +228,7 @@ class MaskInversionWidget(Topic, QWidget):
         """Follow the viewer, at first and after the panel is docked again."""
         if not self._connected:
             self._connected = True
+            self.threads.open()
             self.controller.resume()
             self._viewer.events.theme.connect(self._on_theme)
             self._on_theme()
@@ -296,6 +298,7 @@ class MaskInversionWidget(Topic, QWidget):
             # The other way round: an export still has its review, a review its canvas.
             for topic in reversed(self.topics.values()):
                 topic.stop()
+            self.threads.close()
             ignore(self._hear)
             self.store.clear()  # last: nothing loads the model again
             when_idle(give_back_memory)
@@ -448,7 +451,7 @@ class MaskInversionWidget(Topic, QWidget):
         when_idle(self._unload_now)
 
     def _unload_now(self) -> None:
-        self.why.drop()
+        self.why.release()
         self.live.release()
         self.imagine.release()
         self.segment.store.clear()

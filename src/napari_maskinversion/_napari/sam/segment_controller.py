@@ -25,7 +25,7 @@ from ...app.requests.segment_task import (
     score_of,
     segment,
 )
-from ...app.session import Session, Topic
+from ...app.session import Session, Topic, job_kinds
 from ...app.work.model_store import Kept
 from ...base.errors import InputError, MaskInversionError
 from ...base.wording import counted
@@ -38,7 +38,6 @@ from ..widgets.dialogs import ToolDialog
 from ..widgets.layer_list import LayerListWatch
 from ..widgets.sections import LayerCombo, debouncer
 from ..workers.notify import inform, refuse
-from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
 from .segment_widget import SegmentWidget
 
@@ -68,17 +67,15 @@ class SegmentController(Topic, QObject):
         self._layer: Any = None
         self._image: Any = None
         self._plane: Plane | None = None
-        self._pending: tuple[Any, Plane] | None = None  # of the task at work
         self._mark = ""
         self._left_out = 0  # points that were not used
         self.part = SegmentWidget(viewer)
         # Not modal: boxes and points are drawn while it is open.
         self.dialog = ToolDialog("Segment: boxes and points to regions", self.part, parent)
         self.store: Kept[Segmenter] = Kept()
-        self.runner = Worker("single", "The segmentation", self._show, self._refuse, parent=self)
+        self.job = session.jobs.of(job_kinds.SEGMENT)
         self.fetching = SamFetching(session, self.part, self)
-        name = "Painting the masks"
-        self._painting = Worker("latest", name, self._repainted, self._refuse, parent=self)
+        self._painting = session.jobs.of(job_kinds.PAINT_MASKS)
         self._timer = debouncer(self, _QUIET, self._paint)
         self._list = LayerListWatch(viewer, self._refresh)
         self._connect()
@@ -86,7 +83,7 @@ class SegmentController(Topic, QObject):
     def _connect(self) -> None:
         part = self.part
         part.run.clicked.connect(self.start)
-        part.progress.cancelled.connect(self.runner.cancel)
+        part.progress.cancelled.connect(self.job.cancel)
         part.add_boxes.clicked.connect(
             lambda _=False: self._add(new_boxes, part.boxes, part.use_boxes)
         )
@@ -98,28 +95,25 @@ class SegmentController(Topic, QObject):
         for arrow, by in ((part.previous, -1), (part.next, 1)):
             arrow.clicked.connect(partial(self._step, by))
         part.cleaning.changed.connect(self._later)
-        self.runner.progressed.connect(part.progress.update_from)
-        self.runner.ended.connect(self._ended)
 
     def stop(self) -> None:
-        """Stop the workers and release layers and model."""
+        """Release layers and model."""
         super().stop()
         self._list.disconnect()
         self._timer.cancel()
-        self._painting.drop()
-        self.runner.drop()
         self.fetching.stop()
         self.store.clear()
-        self._ended()
         self._objects, self._chosen = (), {}
-        self._layer = self._image = self._plane = self._pending = None
+        self._layer = self._image = self._plane = None
         self.part.show_objects([])
 
     # -- layers -------------------------------------------------------------------------------
 
     def bind(self) -> None:
-        """Follow the viewer's layers, and the session's download."""
+        """Follow the viewer's layers, and the jobs of the session."""
         self.fetching.follow()
+        self.after(self._show_job, self.job.changed)
+        self._show_job()
         self._list.connect()
         self._refresh()
 
@@ -154,17 +148,16 @@ class SegmentController(Topic, QObject):
 
     def start(self, _: bool = False) -> None:
         """Segment the drawn boxes and points, or say why not."""
-        if self.runner.busy:
+        if self.job.busy:
             return
         try:
             request = self._request()
         except MaskInversionError as error:
             self._refuse(str(error))
             return
-        self._pending = (self._session.run.image, request.plane)
-        self.part.run.setEnabled(False)
-        self.part.progress.begin()
-        self.runner.start(partial(segment, request, self.store))
+        work = partial(segment, request, self.store)
+        done = partial(self._show, self._session.run.image, request.plane)
+        self.job.start(work, done, failed=self._refuse)
 
     def _request(self) -> SegmentRequest:
         image, part = self._session.run.image, self.part
@@ -218,19 +211,17 @@ class SegmentController(Topic, QObject):
             cleanup=part.cleanup(),
         )
 
-    def _ended(self) -> None:
-        self.part.progress.hide()
-        self.part.run.setEnabled(True)
+    def _show_job(self) -> None:
+        self.part.progress.show_job(self.job.job)
+        self.part.run.setEnabled(not self.job.busy)
 
     # -- results ------------------------------------------------------------------------------
 
-    def _show(self, segmentation: Segmentation) -> None:
-        pending, self._pending = self._pending, None
-        if pending is None or pending[0] not in self._viewer.layers:
+    def _show(self, image: Any, plane: Plane, segmentation: Segmentation) -> None:
+        if image not in self._viewer.layers:
             return
         self._timer.cancel()
-        self._painting.drop()
-        self._image, self._plane = pending
+        self._image, self._plane = image, plane
         self._objects, self._chosen = segmentation.objects, {}
         names = [f"{one.id}  ({one.text or 'found'})" for one in self._objects]
         self._add_layer(segmentation.painted)
@@ -301,7 +292,9 @@ class SegmentController(Topic, QObject):
             self._plane.shape,
             off_axes(self._layer.data, self._plane),
         )
-        self._painting.start(work)
+        self._painting.start(
+            work, self._repainted, failed=self._refuse, about=[lambda _: self._layer]
+        )
 
     def _repainted(self, made: tuple[Painted, str]) -> None:
         painted, mark = made

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QProgressBar, QWidget
 
+from ...app.work.driver import Job
 from ...base import progress_words as words
 from .sections import Note, button, line, stack
 
@@ -40,29 +39,26 @@ class ProgressRow(QWidget):
     def __init__(self, what: str, tip: str) -> None:
         super().__init__()
         self.bar = _bar(what)
-        self.cancel = button("Cancel", tip, self._cancel, name=f"Cancel {what}")
+        self.cancel = button("Cancel", tip, self.cancelled.emit, name=f"Cancel {what}")
+        self.bar.setRange(0, 1000)
         stack(self, line(self.bar, self.cancel, shares=(1, 0)))
         self.hide()
 
-    def begin(self) -> None:
-        """Show the start of the work."""
-        self.bar.setRange(0, 1000)
-        self.bar.setValue(0)
-        self.bar.setFormat(f"{words.STARTING} ...")
-        self.cancel.setEnabled(True)
-        self.show()
-
-    def update_from(self, update: Any) -> None:
-        """Show how far a job is."""
-        if self.cancel.isEnabled():
+    def show_job(self, job: Job | None) -> None:
+        """Show how far a job is; None hides the row."""
+        self.setVisible(job is not None)
+        if job is not None:
+            self.cancel.setEnabled(not job.stopping)
             # Not Qt's busy bar for unknown fractions: it shows no text.
-            self.bar.setValue(round(1000 * (update.fraction or 0)))
-            self.bar.setFormat(update.text)
+            self.bar.setValue(round(1000 * (job.fraction or 0)))
+            self.bar.setFormat(shown_text(job))
 
-    def _cancel(self) -> None:
-        self.cancel.setEnabled(False)
-        self.bar.setFormat(f"{words.STOPPING} ...")
-        self.cancelled.emit()
+
+def shown_text(job: Job) -> str:
+    """Return what a job does now, in a line."""
+    if job.stopping:
+        return f"{words.STOPPING} ..."
+    return job.text or f"{words.STARTING} ..."
 
 
 class FetchRow(QWidget):

@@ -6,19 +6,18 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Literal
 from weakref import ref
 
 from qtpy.QtCore import QObject, QTimer, Signal
 from superqt.utils import create_worker
 
-from ...app.work.driver import Job, Outcome, Task, TaskQueue, Work, any_driven
-from ...engine.compute.lazy_torch import torch_if_loaded
+from ...app.work.driver import Job, Outcome, Task, TaskQueue, Work
+from .job_runner import _end_threads_of_window, _note_drawn, when_idle
 from .notify import inform, report
 
+__all__ = ["Worker", "when_idle"]
 Mode = Literal["single", "latest", "queue"]
-
-_AGAIN: Final = 100  # milliseconds
 
 
 class _Relay(QObject):
@@ -76,7 +75,8 @@ class Worker(QObject):
         self._relay = _Relay()
         self._relay.told.connect(self._on_told)
         self._wanted = self._relay.wanted
-        self._queue = TaskQueue(self._relay.tell, name, kept, discard)
+        self._discard = discard
+        self._queue = TaskQueue(self._relay.tell, name, kept)
         if mode != "queue":
             self._relay.queue = self._queue
             self.destroyed.connect(self._relay.stop)
@@ -97,7 +97,7 @@ class Worker(QObject):
             return False
         if self._mode == "latest":
             self.drop()
-        task = Task(work)
+        task = Task(work, self._discard)
         self._wanted.append(task)
         if self._queue.add(task):
             self._start_thread()
@@ -158,28 +158,3 @@ class Worker(QObject):
             self.failed.emit(outcome.failure)
         if not self._wanted:
             self.ended.emit()
-
-
-def _end_threads_of_window() -> None:
-    """End the OpenMP threads of the GUI thread, which would slow those of the worker.
-
-    napari colours labels with numba, if it is installed, whose parallel loops keep such threads.
-    """
-    if torch_if_loaded() is not None:
-        from ...engine.compute.compute_lock import end_threads
-
-        end_threads()
-
-
-def _note_drawn(task: Task, began: float) -> None:
-    _end_threads_of_window()
-    # It decays, since an update that changes nothing visible costs nothing.
-    task.drawing_seconds = max(time.monotonic() - began, 0.7 * task.drawing_seconds)
-
-
-def when_idle(action: Callable[[], object]) -> None:
-    """Call a function on the GUI thread once no worker is at work: now, if none is."""
-    if any_driven():
-        QTimer.singleShot(_AGAIN, partial(when_idle, action))
-    else:
-        action()

@@ -19,6 +19,7 @@ from ..review.region_place import RegionPlace
 from ..review.review_state import ReviewState
 from .actions import Action
 from .choice import Choice, among
+from .jobs import Jobs
 from .records import ResultRecord, Snapshot, reference, same_run
 from .session_models import ExploreModel, ProjectModel, ReviewModel, RunModel, StatusModel
 from .state import Notice, RunState, Severity
@@ -63,13 +64,13 @@ def session_of(viewer: object) -> Session:
 
 
 class Session:
-    """What the user sees and has chosen, in four models and a status line; see `session_of`.
+    """What the user sees and has chosen: four models, a status line, jobs; see `session_of`.
 
     What concerns several models is a method here.
     """
 
     __slots__ = (
-        *("run", "review", "project", "explore", "status"),
+        *("run", "review", "project", "explore", "status", "jobs"),
         *("_choice", "_changes", "__weakref__"),
     )
 
@@ -77,6 +78,9 @@ class Session:
         self.run, self.review = RunModel(), ReviewModel()
         self.project, self.explore = ProjectModel(), ExploreModel()
         self.status = StatusModel()
+        self.jobs = Jobs(self)
+        for model in (self.run, self.review, self.project, self.explore):
+            model.events.connect(self.jobs.drop_late)
         self._choice = Choice()
         # By the run's snapshot: what had changed since its results were made, and the selected
         # row, when other results took their place.

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -50,6 +50,10 @@ class Job:
     name: str = ""  # What is worked on, such as the model that is downloaded
     stopping: bool = False  # Cancel was pressed
 
+    def without_parts(self) -> Job:
+        """Return how far the work is, without what a subclass brings along."""
+        return Job(**{own.name: getattr(self, own.name) for own in fields(Job)})
+
 
 Work = Callable[[], Any]
 Tell = Callable[["Task", Any], object]
@@ -84,8 +88,9 @@ class Outcome:
 class Task:
     """One piece of work."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, discard: Callable[[Any], object] | None = None) -> None:
         self.work: Work | None = work
+        self.discard = discard  # Takes a result that nobody wants any more
         self.stop = self.dropped = False
         self.outcome: Outcome | None = None
         self.drawing_seconds = 0.0
@@ -94,14 +99,8 @@ class Task:
 class TaskQueue:
     """Tasks of one worker, shared by the GUI thread and the worker thread."""
 
-    def __init__(
-        self,
-        tell: Tell,
-        name: str,
-        kept: str = "",
-        discard: Callable[[Any], object] | None = None,
-    ) -> None:
-        self._tell, self._name, self._kept, self._discard = tell, name, kept, discard
+    def __init__(self, tell: Tell, name: str, kept: str = "") -> None:
+        self._tell, self._name, self._kept = tell, name, kept
         self._lock = threading.Lock()
         self._waiting: deque[Task] = deque()
         self._current: Task | None = None
@@ -125,18 +124,13 @@ class TaskQueue:
     def drop(self, tasks: Iterable[Task]) -> None:
         """Discard what these tasks returned or will return; nothing more is told of them."""
         with self._lock:
-            ended = []
+            outcomes = []
             for task in tasks:
                 task.dropped = True
-                ended.append(task.outcome)
+                outcomes.append((task, task.outcome))
                 task.outcome = None
-        for outcome in ended:
-            self._give_up(outcome)
-
-    def _give_up(self, outcome: Outcome | None) -> None:
-        if self._discard is not None and outcome is not None:
-            for result in outcome.results:
-                self._discard(result)
+        for task, outcome in outcomes:
+            _give_up(task, outcome)
 
     def _next(self) -> Task | None:
         with self._lock:
@@ -156,7 +150,7 @@ class TaskQueue:
                     dropped = task.dropped
                     task.outcome = None if dropped else outcome
                 if dropped:
-                    self._give_up(outcome)
+                    _give_up(task, outcome)
                 else:
                     self._tell(task, outcome)
                 del outcome, task
@@ -183,6 +177,12 @@ class TaskQueue:
     def tell(self, task: Task, value: Any) -> None:
         """Pass a value to the GUI thread."""
         self._tell(task, Job(text=value) if isinstance(value, str) else value)
+
+
+def _give_up(task: Task, outcome: Outcome | None) -> None:
+    if task.discard is not None and outcome is not None:
+        for result in outcome.results:
+            task.discard(result)
 
 
 def any_driven() -> bool:

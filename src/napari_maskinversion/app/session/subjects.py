@@ -1,0 +1,77 @@
+"""What a job may be about. Two values are equal while an answer about one holds for the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...results.results import Results
+from .records import same_regions
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Identity:
+    """Equal for one object; arrays, for example, cannot be compared by ``==``."""
+
+    of: Any
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.of is other.of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShownRegions:
+    """Equal for results of the same regions; words, limits and captions may differ."""
+
+    results: Results | None
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ShownRegions):
+            return False
+        return self.results is other.results or same_regions(self.results, other.results)
+
+
+def image_chosen(session: Session) -> object:
+    """Return the chosen image."""
+    return session.run.image_ref
+
+
+def layers_chosen(session: Session) -> object:
+    """Return the chosen image and regions."""
+    return session.run.image_ref, session.run.regions_ref
+
+
+def run_shown(session: Session) -> object:
+    """Return the run whose results are shown."""
+    record = session.run.record
+    return None if record is None else record.snapshot
+
+
+def results_shown(session: Session) -> object:
+    """Return the results shown, with their words and limits."""
+    return Identity(session.run.results)
+
+
+def regions_shown(session: Session) -> object:
+    """Return the regions of the results shown, whatever their words."""
+    return ShownRegions(session.run.results)
+
+
+def region_selected(session: Session) -> object:
+    """Return the selected region of the results, whatever its words."""
+    results, row = session.run.results, session.review.row
+    if results is None or not 0 <= row < len(results):
+        return None
+    return Identity(results.regions[row].raw_embedding)
+
+
+def run_at_work(session: Session) -> object:
+    """Return whether a run is at work: it takes the processors, and brings other results."""
+    return session.run.running
