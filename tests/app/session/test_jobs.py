@@ -305,7 +305,7 @@ def test_a_job_says_how_far_it_is_and_what_memory_allows(session, threads):
 
     job.changed.connect(lambda: job.job and seen.append((job.job.text, job.job.fraction)))
     job.start(work)
-    threads.wait(steps.begun.is_set)
+    threads.wait(lambda: len(seen) > 2)
     assert seen[:3] == [("", None), ("Half", 0.5), ("More", 0.7)]
     assert threads.informed == ["Not enough memory: 8 at once"]
     steps.answer_now()

@@ -23,7 +23,7 @@ from ...app.explore.searches import (
     search_regions,
 )
 from ...app.requests.preparing import find_request
-from ...app.session import Session, job_kinds
+from ...app.session import job_kinds
 from ...app.session.subjects import image_chosen
 from ...app.work.model_store import Kept
 from ...base.errors import InputError
@@ -220,7 +220,7 @@ class FindSection(ProgressSection):
         """Whether this image is searched, and no others."""
         return self.where.currentIndex() == 0
 
-    def _place(self, _: Session) -> bool:
+    def _place(self, _: object) -> bool:
         """Return what the answer is about: this image, or others."""
         return self._is_here
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from psygnal import Signal
 
 from ..work.driver import Job, Outcome, Task, TaskQueue, Work
+from .session_models import Models
 
-if TYPE_CHECKING:
-    from .session import Session
-
-Subject = Callable[["Session"], object]
+Subject = Callable[[Models], object]
 """What a job may be about; compared by ``==``."""
 
 # What becomes of a job while another one of its kind is asked for. "single": it goes on, and the
@@ -235,8 +233,8 @@ class JobSlot:
 class Jobs:
     """The jobs of a session, by their kind. Touch it on the GUI thread only."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, models: Models) -> None:
+        self._models = models
         self._slots: dict[JobKind, JobSlot] = {}
         self._runners: list[Runner] = []  # Of the open panels; there is one, mostly
 
@@ -273,4 +271,4 @@ class Jobs:
 
     def now(self, subjects: Sequence[Subject]) -> list[object]:
         """Return what jobs may be about, as it is now."""
-        return [subject(self._session) for subject in subjects]
+        return [subject(self._models) for subject in subjects]

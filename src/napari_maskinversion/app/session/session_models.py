@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -300,3 +300,12 @@ class ExploreModel(Model):
     show_gallery: ClassVar[Signal] = Signal(
         object
     )  # Keys of the results and `RegionPlace`s, or None
+
+
+class Models(Protocol):
+    """What a session has: its models."""
+
+    run: RunModel
+    review: ReviewModel
+    project: ProjectModel
+    explore: ExploreModel

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...results.results import Results
 from .records import same_regions
-
-if TYPE_CHECKING:
-    from .session import Session
+from .session_models import Models
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,33 +36,33 @@ class ShownRegions:
         return self.results is other.results or same_regions(self.results, other.results)
 
 
-def image_chosen(session: Session) -> object:
+def image_chosen(session: Models) -> object:
     """Return the chosen image."""
     return session.run.image_ref
 
 
-def layers_chosen(session: Session) -> object:
+def layers_chosen(session: Models) -> object:
     """Return the chosen image and regions."""
     return session.run.image_ref, session.run.regions_ref
 
 
-def run_shown(session: Session) -> object:
+def run_shown(session: Models) -> object:
     """Return the run whose results are shown."""
     record = session.run.record
     return None if record is None else record.snapshot
 
 
-def results_shown(session: Session) -> object:
+def results_shown(session: Models) -> object:
     """Return the results shown, with their words and limits."""
     return Identity(session.run.results)
 
 
-def regions_shown(session: Session) -> object:
+def regions_shown(session: Models) -> object:
     """Return the regions of the results shown, whatever their words."""
     return ShownRegions(session.run.results)
 
 
-def region_selected(session: Session) -> object:
+def region_selected(session: Models) -> object:
     """Return the selected region of the results, whatever its words."""
     results, row = session.run.results, session.review.row
     if results is None or not 0 <= row < len(results):
@@ -72,6 +70,6 @@ def region_selected(session: Session) -> object:
     return Identity(results.regions[row].raw_embedding)
 
 
-def run_at_work(session: Session) -> object:
+def run_at_work(session: Models) -> object:
     """Return whether a run is at work: it takes the processors, and brings other results."""
     return session.run.running
