@@ -93,34 +93,18 @@ class JobSlot:
 
     def start(
         self,
-        work: Work,
-        done: Callable[[Any], object] | None = None,
+        work: Work,  # In a thread; see `driver` for what it may show
+        done: Callable[[Any], object] | None = None,  # Takes the answer
         *,
+        # Takes what the work shows besides how far it is, such as a part of the answer
         news: Callable[[Any], object] | None = None,
+        # Takes the reason why there is no answer; without it, the user is told
         failed: Callable[[str], object] | None = None,
-        about: Sequence[Subject] = (),
-        discard: Callable[[Any], object] | None = None,
-        first: Job | None = None,
+        about: Sequence[Subject] = (),  # Besides what the kind is about
+        discard: Callable[[Any], object] | None = None,  # Takes an answer that was dropped
+        first: Job | None = None,  # What is shown until the work tells more
     ) -> bool:
-        """Start a job; return False if it is refused: another one goes on, or no panel is open.
-
-        Parameters
-        ----------
-        work : callable
-            Does the job, in a thread; see `driver` for what it may show.
-        done : callable, optional
-            Takes the answer.
-        news : callable, optional
-            Takes what the work shows besides how far it is, such as a part of the answer.
-        failed : callable, optional
-            Takes the reason why there is no answer; by default the user is told.
-        about : sequence of callable, optional
-            What the job is about, besides what its kind is about.
-        discard : callable, optional
-            Takes an answer that was dropped, such as an opened file.
-        first : Job, optional
-            What is shown until the work tells more.
-        """
+        """Start a job; return False if it is refused: another one goes on, or no panel is open."""
         runner = self._jobs.runner
         if runner is None or (self.kind.mode == "single" and self.busy):
             return False
