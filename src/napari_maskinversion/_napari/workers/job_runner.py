@@ -64,7 +64,7 @@ class JobRunner(QObject):
         threads.append(ref(thread))
         thread.start()
 
-    def tell(self, task: Task, value: Any) -> None:
+    def tell(self, task: Task, value: object) -> None:
         """Pass on what a thread tells."""
         self.told.emit(task, value)
 
@@ -80,7 +80,7 @@ class JobRunner(QObject):
         """Show an unexpected error."""
         notify.report(error)
 
-    def _hear(self, task: Task, value: Any) -> None:
+    def _hear(self, task: Task, value: object) -> None:
         began = time.monotonic()
         if self._jobs.hear(task, value):
             # Called when everything that this changed has been drawn.

@@ -42,7 +42,7 @@ class Runner(Protocol):
     def run(self, queue: TaskQueue, *, to_the_end: bool) -> None:
         """Call `queue.drive` in a thread; an application that closes waits ``to_the_end``."""
 
-    def tell(self, task: Task, value: Any) -> None:
+    def tell(self, task: Task, value: object) -> None:
         """Call `Jobs.hear` on the GUI thread; it comes from the thread that works."""
 
     def inform(self, text: str) -> None:
@@ -153,7 +153,7 @@ class JobSlot:
                 late.append(task)
         self._drop(late)
 
-    def hear(self, task: Task, value: Any) -> bool:
+    def hear(self, task: Task, value: object) -> bool:
         """Take what a job tells; return whether it goes on, and something of it was shown."""
         started = self._started.get(task)
         if started is None:  # it was dropped
@@ -168,7 +168,7 @@ class JobSlot:
             return True
         return False
 
-    def _show(self, started: _StartedJob, value: Any) -> None:
+    def _show(self, started: _StartedJob, value: object) -> None:
         if isinstance(value, Job):
             before, self.job = self.job, value.without_parts()
             # The user may look elsewhere than at the panel.
@@ -244,7 +244,7 @@ class Jobs:
         for slot in self._slots.values():
             slot.drop_those_of(runner)
 
-    def hear(self, task: Task, value: Any) -> bool:
+    def hear(self, task: Task, value: object) -> bool:
         """Take what a job tells; return whether it goes on, and something of it was shown."""
         return any(slot.hear(task, value) for slot in list(self._slots.values()))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ...results.results import Results
 from .records import same_regions
@@ -14,7 +13,7 @@ from .session_models import Models
 class Identity:
     """Equal for one object; arrays, for example, cannot be compared by ``==``."""
 
-    of: Any
+    of: object
 
     __hash__ = None  # type: ignore[assignment]
 
