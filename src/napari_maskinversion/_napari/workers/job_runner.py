@@ -28,12 +28,12 @@ class JobRunner(QObject):
     when Qt has deleted the panel.
     """
 
-    told = Signal(object, object)  # From a thread that works to the GUI thread
+    passed_on = Signal(object, object)  # From a thread that works to the GUI thread
 
     def __init__(self, jobs: Jobs, panel: QObject) -> None:
         super().__init__()
         self._jobs = jobs
-        self.told.connect(self._hear)
+        self.passed_on.connect(self._hear)
         panel.destroyed.connect(self.close)
 
     def open(self) -> None:
@@ -66,7 +66,7 @@ class JobRunner(QObject):
 
     def tell(self, task: Task, value: object) -> None:
         """Pass on what a thread tells."""
-        self.told.emit(task, value)
+        self.passed_on.emit(task, value)
 
     def inform(self, text: str) -> None:
         """Show what the user should know."""

@@ -52,7 +52,7 @@ class Job:
 
     def without_parts(self) -> Job:
         """Return how far the work is, without what a subclass brings along."""
-        return Job(**{own.name: getattr(self, own.name) for own in fields(Job)})
+        return Job(**{part.name: getattr(self, part.name) for part in fields(Job)})
 
 
 Work = Callable[[], Any]
