@@ -16,6 +16,7 @@ from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.wording import listed
 from ..batch.batch_model_sharing import RunTasks
+from ..batch.batch_outcome import BatchOutcome
 from ..batch.batch_running import FAILED, Plan, check_out, plan, write_failed
 from ..batch.executors import TaskExecutor, Work
 from ..batch.finished import check_removal, remove
@@ -23,7 +24,6 @@ from ..batch.image_run import check_model, run_task
 from ..batch.image_task import DATA_SET, ImageTask, Report
 from ..batch.opened import OpenProject
 from ..batch.project import Project, project_file, project_images
-from ..batch.project_decisions import keep_computed
 from ..language.captions.source import CaptionSource
 from ..library.library import Library
 from ..results.export.catalogue import FORMATS
@@ -98,8 +98,8 @@ def batch_command(
         with where.executor(work.tasks) as executor:
             if executor.about:
                 say(executor.about)
-            keeping = _Keeping(project)
-            batch = _Batch(work, executor, source, keeping, out=out, skip_bad=skip_bad)
+            outcome = BatchOutcome(project)
+            batch = _Batch(work, executor, source, outcome, out=out, skip_bad=skip_bad)
             batch.check()
             batch.say_before()
             if work.others:
@@ -107,7 +107,7 @@ def batch_command(
                 names = listed(work.others)
                 say(f"Removed the results of images that are not in this batch: {names}.")
             if into is not None:
-                keeping.library = Library.open(into, create=True)
+                outcome.library = Library.open(into, create=True)
             batch.run(is_here=where.is_here)
     except KeyboardInterrupt:
         # Images that were being written when it came are complete by now.
@@ -115,7 +115,7 @@ def batch_command(
         say(f"Stopped: {_kept(finished, work.tasks, out)}; run the same command to continue.")
         raise typer.Exit(INTERRUPTED) from None
     batch.say_after()
-    if batch.problems or keeping.failed:
+    if outcome.problems or outcome.not_added:
         raise typer.Exit(INCOMPLETE)
 
 
@@ -167,63 +167,26 @@ def _kept(finished: int, tasks: Sequence[ImageTask], out: Path) -> str:
 
 
 @dataclass(slots=True)
-class _Keeping:
-    """Adds images to index and library once they are computed, so that a killed batch did, too."""
-
-    project: OpenProject
-    library: Library | None = None
-    count: int = 0
-    failed: int = 0
-
-    def add(self, name: str) -> str:
-        """Add an image; return why it could not be added to the library."""
-        count, problem = keep_computed(self.project, name, self.library)
-        self.count += count
-        self.failed += bool(problem)
-        return f"{name} was {problem}" if problem else ""
-
-    def forget(self, names: Iterable[str]) -> None:
-        """Remove regions of images that have none any more from the library."""
-        if self.library is None:
-            return
-        for name in names:
-            series = self.project.settings_of(name).series or 0
-            if count := self.library.forget(self.project.path(name), series=series):
-                say(f"{name} has no regions any more: {count} removed from the library.")
-
-    def say_after(self, kept: int) -> None:
-        """Say what was added, and how images that were kept are."""
-        if self.library is None:
-            return
-        say(added(self.library, self.count))
-        if left := kept + self.failed:
-            add = f"library add {self.library.folder} {self.project.out}"
-            say(f"Not added: {counted(left)}, kept from before or named above; '{add}' adds all.")
-
-
-@dataclass(slots=True)
 class _Batch:
     """A batch that is carried out."""
 
     plan: Plan
     executor: TaskExecutor
     captions: CaptionSource | None
-    keeping: _Keeping
+    outcome: BatchOutcome
     out: Path
     skip_bad: bool
-    problems: dict[str, str] = field(default_factory=dict)  # Why images failed, by name
-    bare: set[str] = field(default_factory=set)  # Names of images without regions
-    finished: int = 0
+    bare: set[str] = field(default_factory=set)  # Names of images without regions, by the check
 
     def check(self) -> None:
         """Say which images cannot be run."""
         problems, self.bare = problems_of(self.plan, self.executor)
-        self.problems |= problems
-        for name, problem in self.problems.items():
+        self.outcome.problems |= problems
+        for name, problem in problems.items():
             say(f"{name}: {problem}")
-        if self.problems and not self.skip_bad:
+        if problems and not self.skip_bad:
             raise InputError(
-                f"{counted(len(self.problems))} cannot be run; correct what is said above, or go "
+                f"{counted(len(problems))} cannot be run; correct what is said above, or go "
                 "on without them by --skip-bad."
             )
 
@@ -241,9 +204,10 @@ class _Batch:
 
     def run(self, *, is_here: bool) -> None:
         """Run the images that can be run."""
-        write_failed(self.problems, self.out)
-        self.keeping.forget(sorted(self.bare - set(self.plan.bare)))
-        tasks = [one for one in self.plan.tasks if one.name not in {*self.problems, *self.bare}]
+        problems = self.outcome.problems
+        write_failed(problems, self.out)
+        self._forget(sorted(self.bare - set(self.plan.bare)))
+        tasks = [task for task in self.plan.tasks if task.name not in {*problems, *self.bare}]
         if not tasks:
             return
         work: Work = run_task
@@ -260,40 +224,61 @@ class _Batch:
             follow([tasks[0]], self.executor, check_model, _check_model, title="Models")
         follow(tasks, self.executor, work, self._keep)
 
+    def _forget(self, names: Iterable[str]) -> None:
+        """Remove regions of images that have none any more from the library."""
+        project, library = self.outcome.project, self.outcome.library
+        if library is None:
+            return
+        for name in names:
+            series = project.settings_of(name).series or 0
+            if count := library.forget(project.path(name), series=series):
+                say(f"{name} has no regions any more: {count} removed from the library.")
+
     def _keep(self, report: Report, progress: BatchProgress) -> None:
-        if report.is_disk_full:
-            kept = _kept(self.finished, self.plan.tasks, self.out)
+        name, outcome = report.name, self.outcome
+        outcome.take(report)
+        if outcome.disk_full:
+            kept = _kept(outcome.computed, self.plan.tasks, self.out)
             raise InputError(
-                f"{report.problem} {kept}; with more space, run the same command to continue."
+                f"{outcome.disk_full} {kept}; with more space, run the same command to continue."
             )
         if not report.problem:
-            self.finished += 1
             for note in report.notes:
-                progress.say(f"{report.name}: {note}")
-            if problem := self.keeping.add(report.name):
-                progress.say(problem)
+                progress.say(f"{name}: {note}")
+            if name in outcome.not_added:
+                progress.say(f"{name} was {outcome.not_added[name]}")
             return
         if report.bare:
-            progress.say(f"{report.name} is left out: {report.problem}")
+            progress.say(f"{name} is left out: {report.problem}")
             return
         if not self.skip_bad:
-            text = f"{report.name}: {report.problem} Finished images are kept; --skip-bad goes on "
-            raise (RuntimeError if report.internal else InputError)(f"{text}without.")
-        self.problems[report.name] = report.problem
+            text = f"{name}: {report.problem} Finished images are kept; --skip-bad goes on without."
+            raise RuntimeError(text) if report.internal else InputError(text)
         with suppress(OSError, InputError):  # it is said at the end
-            write_failed(self.problems, self.out)  # now, since the batch may be killed
-        progress.say(f"{report.name}: {report.problem}")
+            write_failed(outcome.problems, self.out)  # now, since the batch may be killed
+        progress.say(f"{name}: {report.problem}")
 
     def say_after(self) -> None:
         """Say what was written and what failed."""
-        if self.problems:
-            say(f"{counted(len(self.problems))} failed; {self.out / FAILED} says why.")
-        if older := [name for name in self.plan.stale if name in self.problems]:
+        problems = self.outcome.problems
+        if problems:
+            say(f"{counted(len(problems))} failed; {self.out / FAILED} says why.")
+        if older := [name for name in self.plan.stale if name in problems]:
             say(f"Their older results stay: {listed(older)}.")
-        say(f"Wrote {counted(self.finished)} in {self.out}")
+        say(f"Wrote {counted(self.outcome.computed)} in {self.out}")
         say(f"The table of all images: {self.out / DATA_SET}")
-        self.keeping.say_after(len(self.plan.done))
-        write_failed(self.problems, self.out)
+        self._say_added()
+        write_failed(problems, self.out)
+
+    def _say_added(self) -> None:
+        """Say what the library took, and how images that were kept are added."""
+        library = self.outcome.library
+        if library is None:
+            return
+        say(added(library, self.outcome.added))
+        if left := len(self.plan.done) + len(self.outcome.not_added):
+            add = f"library add {library.folder} {self.outcome.project.out}"
+            say(f"Not added: {counted(left)}, kept from before or named above; '{add}' adds all.")
 
 
 def _check_model(report: Report, _: BatchProgress) -> None:

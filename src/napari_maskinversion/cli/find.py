@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,7 +14,7 @@ import typer
 from ..base.errors import ConfigError, InputError
 from ..base.progress_words import STARTING
 from ..language.labels.label import choose_templates
-from ..language.ranking.query import check_query, embed_query, wanted_and_not
+from ..language.ranking.query import check_query
 from ..language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, find
 from ..pipeline.job import Job, open_job, open_plane
 from ..regions.sam.sam_checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint, on_disk
@@ -123,7 +125,7 @@ def find_command(
         return
     if (masks is None) == (like is None):
         raise InputError("Say what to find: words, such as 'a red blood cell', or --like FILE.")
-    from ..pipeline.finding import WORD, named, propose, usual_threshold, words_of
+    from ..pipeline.finding import WORD, PlaneQuery, named, propose, search_plane, words_of
 
     if masks is not None:
         words_of(masks, templates, WORD if threshold is None else threshold)  # may refuse it
@@ -133,7 +135,6 @@ def find_command(
         raise ConfigError("--only and --merge go with MASKS or --like; leave them out.")
     if results is not None or settings.planes is not None:
         raise ConfigError("--results and --planes go with MASKS; leave them out.")
-    asked = None if masks is None else wanted_and_not(masks)[0]
     wanted: Path | CheckpointSpec | None = on_disk(masks) if checkpoint is None else None
     if checkpoint not in (None, "none"):
         wanted = file_or_checkpoint(checkpoint, words=True)
@@ -142,24 +143,27 @@ def find_command(
     _held = output.begin(image, like, settings.model)  # until this function returns
     with open_plane(image, settings, say) as job:
         model = load(job.settings)
-        sam = _proposer(wanted, settings.device, asked)
-        least = usual_threshold(masks, sam) if threshold is None else threshold
+        if masks is not None:
+            query = PlaneQuery(words=masks, templates=tuple(templates))
+        else:
+            assert like is not None
+            query = PlaneQuery(example=partial(_example, job=job, image=image, like=like))
+        sam = query.asked_of(_proposer(wanted, settings.device))
+        least = threshold
+        if least is None:
+            least = query.usual_threshold(answered=bool(sam and sam.words))
         words = None if masks is None else words_of(masks, templates, least)
+        plane = job.tasks[0]
         with following(_show) as bar:
             bar.show(STARTING)
-            if masks is not None:
-                query = embed_query(model, masks, templates)
-            else:
-                assert like is not None
-                query = _example(model, job, image, like)
-            candidates = propose(model, job.tasks[0].source, settings, sam, job.tasks[0].position)
-            hits = candidates.search(model, query)
-        fitting = candidates.found(hits, least)
-        say(candidates.how)
+            proposing = partial(propose, model, plane.source, settings, sam, plane.position)
+            proposed = search_plane(model, query, proposing)
+        fitting = proposed.above(least)
+        say(fitting.how)
         if not len(fitting.regions):
             raise InputError(
                 f"No region has a similarity of {least:g} or more; the most similar has "
-                f"{hits[0].similarity:.2f}. Lower --threshold to get it."
+                f"{proposed.hits[0].similarity:.2f}. Lower --threshold to get it."
             )
         done = replace(job, tasks=[replace(job.tasks[0], regions=fitting.regions)])
         if words is not None and masks is not None:
@@ -171,9 +175,7 @@ def find_command(
             columns = {"similarity": fitting.similarities.tolist()}
             bundle = replace(done.bundle(fitting.results), columns=columns)
         written = output.write(bundle)
-    values = [*(hit.similarity for hit in hits), math.nan]
-    shown = range(min(top, len(fitting.regions)))
-    matches = [RegionMatch(row, values[row], values[row] - values[row + 1]) for row in shown]
+    matches = proposed.matches[: min(top, len(fitting.regions))]
     _print_matches(fitting.results, matches, masks or f"like {like}")
     say(written)
 
@@ -184,16 +186,14 @@ def _show(bar: ProgressBar, news: Any) -> None:
         bar.say_note(getattr(news, "note", ""))
 
 
-def _proposer(
-    wanted: Path | CheckpointSpec | None, device: str, words: list[str] | None
-) -> Segmenter | Concepts | None:
+def _proposer(wanted: Path | CheckpointSpec | None, device: str) -> Segmenter | Concepts | None:
     """Load the SAM that was named, or one on this machine; None without any."""
     if wanted is None:
         return None
     from ..regions.sam.sam_loading import load_proposer
 
     path = wanted if isinstance(wanted, Path) else fetch_sam(wanted)
-    return load_proposer(path, device).asked(words)
+    return load_proposer(path, device)
 
 
 def _example(model: Backbone, job: Job, image: Path, like: Path) -> FloatArray:
@@ -217,7 +217,7 @@ def _example(model: Backbone, job: Job, image: Path, like: Path) -> FloatArray:
     return unit(known.embeddings[rows].mean(0))
 
 
-def _print_matches(results: Results, ranked: list[RegionMatch], expression: str) -> None:
+def _print_matches(results: Results, ranked: Sequence[RegionMatch], expression: str) -> None:
     title = f"{expression} ({results.count_text}, model {results.info.model})"
     columns = ("place", "region", *results.info.axes, "similarity", "margin")
     rows = []

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,7 +25,7 @@ from ..language.labels.label import Label
 from ..language.labels.presets import taught_by, unknown_words
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.query import check_query, embed_query, label_of, wanted_and_not
-from ..language.ranking.ranking import Ranking
+from ..language.ranking.ranking import Ranking, RegionMatch
 from ..regions.proposals import FIRST_SCALE, Tree, colours, merge, superpixels
 from ..results.region_result import RegionResult
 from ..results.results import Results
@@ -155,6 +156,79 @@ class Found:
     how: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneQuery:
+    """What is looked for on a plane: words, or an example."""
+
+    words: str = ""
+    templates: tuple[str, ...] = ("{}",)
+    # Instead of words: returns the unit vector (e,) of an example for a model, or refuses it
+    example: Callable[[Backbone], FloatArray] | None = None
+
+    @property
+    def is_words(self) -> bool:
+        """Whether words are looked for, and no example."""
+        return self.example is None
+
+    def embed(self, model: Backbone) -> FloatArray:
+        """Return the unit vector (e,) that regions are compared with."""
+        if self.example is not None:
+            return self.example(model)
+        return embed_query(model, self.words, self.templates)
+
+    def asked_of(self, proposer: Segmenter | Concepts | None) -> Segmenter | Concepts | None:
+        """Return a SAM that proposes regions for this query: SAM 3 finds them by the words."""
+        if proposer is None:
+            return None
+        return proposer.asked(wanted_and_not(self.words)[0] if self.is_words else None)
+
+    def usual_threshold(self, *, answered: bool) -> float:
+        """Return the least similarity by default.
+
+        ``answered``: SAM 3 proposed the regions by the words already.
+        """
+        if not self.is_words:
+            return EXAMPLE
+        return ANSWERED if answered else WORD
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaneMatches:
+    """The proposals of a plane, ranked by how well they fit what is looked for."""
+
+    query: PlaneQuery
+    candidates: Candidates
+    hits: tuple[Hit, ...]  # Best first
+
+    @property
+    def usual_threshold(self) -> float:
+        """The least similarity by default."""
+        return self.query.usual_threshold(answered=self.candidates.asked)
+
+    @property
+    def matches(self) -> tuple[RegionMatch, ...]:
+        """The hits with their margins, in the order of `above`."""
+        similarities = [hit.similarity for hit in self.hits]
+        margins = [value - next_value for value, next_value in pairwise(similarities)]
+        pairs = zip(similarities, [*margins, math.nan], strict=False)
+        return tuple(
+            RegionMatch(row, similarity, margin) for row, (similarity, margin) in enumerate(pairs)
+        )
+
+    def above(self, threshold: float) -> Found:
+        """Return the hits above a threshold as regions of their own, numbered from 1."""
+        return self.candidates.found(self.hits, threshold)
+
+
+def search_plane(
+    model: Backbone, query: PlaneQuery, make_candidates: Callable[[], Candidates]
+) -> PlaneMatches:
+    """Rank the proposals of a plane; they are made only if the query can be embedded."""
+    vector = query.embed(model)
+    candidates = make_candidates()
+    return PlaneMatches(query, candidates, tuple(candidates.search(model, vector)))
+
+
 def named(fitting: Found, model: Backbone, words: Vocabulary, query: str) -> Found:
     """Return found regions with what they were found by as their label, as a run gives it."""
     wanted = map(Label, wanted_and_not(query)[0])
@@ -231,28 +305,21 @@ def find_regions(
     """
     chosen = RunSettings.of(settings, **changes)
     source = as_source(image)
-    text = query if isinstance(query, str) else None
-    words = None if text is None else wanted_and_not(text)[0]
-    proposer = None if segmenter is None else segmenter.asked(words)
-    least = usual_threshold(text, proposer) if threshold is None else threshold
+    wanted = (
+        PlaneQuery(words=query, templates=templates)
+        if isinstance(query, str)
+        else PlaneQuery(example=lambda model: _example(model, source, query, chosen))
+    )
+    proposer = wanted.asked_of(segmenter)
+    least = threshold
+    if least is None:
+        least = wanted.usual_threshold(answered=bool(proposer and proposer.words))
     label = words_of(query, templates, least) if isinstance(query, str) else None
     loaded = loaded_model(model, chosen, changes)
     with listening(on_progress):
-        candidates = propose(loaded, source, chosen, proposer)
-        if isinstance(query, str):
-            wanted = embed_query(loaded, query, templates)
-        else:
-            wanted = _example(loaded, source, query, chosen)
-        hits = candidates.search(loaded, wanted)
-    fitting = candidates.found(hits, least)
+        ranked = search_plane(loaded, wanted, partial(propose, loaded, source, chosen, proposer))
+    fitting = ranked.above(least)
     return fitting if label is None else named(fitting, loaded, label, str(query))
-
-
-def usual_threshold(words: str | None, proposer: Segmenter | Concepts | None) -> float:
-    """Return the least similarity by default."""
-    if words is None:
-        return EXAMPLE
-    return ANSWERED if proposer is not None and proposer.words else WORD
 
 
 def _example(

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from napari_maskinversion.app.project import images_work
 from napari_maskinversion.app.project.images_work import About, decide_work, suggest_work
 from napari_maskinversion.app.project.project_disk import Edits, ProjectDisk, defaults
 from napari_maskinversion.app.project.project_opening import (
@@ -22,7 +21,7 @@ from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base import progress, reading
 from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.base.identity import RegionKey
-from napari_maskinversion.batch import image_run
+from napari_maskinversion.batch import batch_outcome, image_run
 from napari_maskinversion.batch import opened as batch_opened
 from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
@@ -115,7 +114,7 @@ def test_what_waits_for_the_library_when_it_is_stopped_is_named(project, monkeyp
     def waits(*_):
         raise Cancelled("Stopped.")
 
-    monkeypatch.setattr(images_work, "keep_computed", waits)
+    monkeypatch.setattr(batch_outcome, "keep_computed", waits)
     ended, _ = suggest(OpenProject.read(project))
     assert (ended.computed, ended.stopped) == (1, True)
     assert "cell-1.png was left out: it was computed, but not added to the library" in ended.text

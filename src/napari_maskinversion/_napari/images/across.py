@@ -96,7 +96,7 @@ class AcrossImages(QObject):
         self._begin(work, self._suggested)
 
     def _suggested(self, suggested: Suggested) -> None:
-        (refuse if suggested.problems or suggested.disk_full else inform)(suggested.text)
+        (refuse if suggested.left_out or suggested.disk_full else inform)(suggested.text)
         self._images.recount()
 
     def _ask_export(self, name: str) -> None:

@@ -6,16 +6,14 @@ project; in a library.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ...base.regions import Region
-from ...language.ranking.query import direction, embed_query, wanted_and_not
+from ...language.ranking.query import direction
 from ...language.ranking.ranking import RegionMatch, find
 from ...library.filters import Where
 from ...library.thumbnails import Pixels
@@ -166,6 +164,12 @@ class Example:
         """The unit vector of their mean."""
         return direction([region.embedding for region in self.regions])
 
+    def embedding_for(self, model: Backbone) -> FloatArray:
+        """Return that vector; refuses a model that did not embed the regions."""
+        if self.info.fingerprint != model.fingerprint:
+            raise InputError("The example was embedded by another model; run again.")
+        return self.embedding
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Search:
@@ -210,44 +214,40 @@ def find_anywhere(
     search: Search, store: ModelStore, sam: Kept[Any], proposed: Kept[Candidates]
 ) -> Finding:
     """Propose regions of a plane, unless that was done before, and rank them."""
+    from ...pipeline.finding import PlaneQuery, propose, search_plane
+
     settings, like = search.settings, search.like
     model = store.load(settings.model, settings.device)
-    from ...pipeline.finding import ANSWERED, EXAMPLE, WORD, propose
-
-    query: FloatArray
-    if like is None:
-        query, usual = embed_query(model, search.words), WORD
-    elif like.info.fingerprint != model.fingerprint:
-        raise InputError("The example was embedded by another model; run again.")
-    else:
-        query, usual = like.embedding, EXAMPLE
+    query = PlaneQuery(words=search.words, example=None if like is None else like.embedding_for)
     proposer: Any = None
     if (file := on_disk(search.words)) is not None:
         from ...regions.sam.sam_loading import load_proposer
 
         loaded = sam.get((file, settings.device), lambda: load_proposer(file, settings.device))
-        proposer = loaded.asked(wanted_and_not(search.words)[0] if like is None else None)
+        proposer = query.asked_of(loaded)
     source = search.picture.source(search.plane, search.view)
     # SAM 3 proposes what words say; others propose all that is there.
     asked = getattr(proposer, "words", None)
     pixels = picture_digest(search.picture)
     chosen = replace(Recipe.of_settings(settings), ranking={})
     key = (pixels, search.plane, model.fingerprint, chosen, file, asked)
-    candidates = proposed.get(key, lambda: propose(model, source, settings, proposer))
-    fitting = candidates.found(candidates.search(model, query), -1.0)
-    values = fitting.similarities.tolist()
-    margins = [*(one - other for one, other in pairwise(values)), math.nan]
+    ranked = search_plane(
+        model,
+        query,
+        lambda: proposed.get(key, lambda: propose(model, source, settings, proposer)),
+    )
+    everything = ranked.above(-1.0)
     grid = search.picture.grid
     return Finding(
         words=search.words,
         snapshot=search.snapshot,
         finder=PlaneFinder(search.view, grid, grid, all_planes=False),
-        results=fitting.results,
-        masks=compress_masks([replace(candidates.task, regions=fitting.regions)]),
-        matches=tuple(map(RegionMatch, range(len(values)), values, margins)),
-        regions=fitting.regions,
-        how=fitting.how,
-        usual=ANSWERED if candidates.asked else usual,
+        results=everything.results,
+        masks=compress_masks([replace(ranked.candidates.task, regions=everything.regions)]),
+        matches=ranked.matches,
+        regions=everything.regions,
+        how=everything.how,
+        usual=ranked.usual_threshold,
     )
 
 

@@ -6,7 +6,7 @@ Nothing here imports torch, pandas or pyarrow before its work begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,6 +15,7 @@ from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
 from ...base.wording import counted, one_line
+from ...batch.batch_outcome import BatchOutcome
 from ...batch.opened import OpenProject
 from ...batch.project_decisions import DecidedImages, Summary, keep_computed, summaries
 from ...batch.project_index import ProjectIndex
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from .project_opening import OpenedImage
 
 SIDE: Final = 36  # pixels of a small picture
-_NOT_ADDED: Final = "it was computed, but not added to the library"
+_NOT_ADDED: Final = "it was computed, but"
+_STOPPED: Final = "not added to the library when you stopped"
 _NAMELESS: Final = "has no names of regions"
 
 
@@ -45,14 +47,17 @@ class About(NamedTuple):
 
 
 @dataclass(slots=True)
-class Suggested:
+class Suggested(BatchOutcome):
     """How the work on all images ended."""
 
-    computed: int = 0  # Images that were computed, and those that had to be
-    planned: int = 0
-    problems: dict[str, str] = field(default_factory=dict)  # By name
+    planned: int = 0  # Images that had to be computed
     stopped: bool = False
-    disk_full: str = ""  # Why nothing more could be written; "" if there was room
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Why images have no suggestions, or are missing in the library, by name."""
+        not_added = {name: f"{_NOT_ADDED} {why}" for name, why in self.not_added.items()}
+        return {**self.problems, **self.bare, **not_added}
 
     @property
     def text(self) -> str:
@@ -65,10 +70,12 @@ class Suggested:
         if self.disk_full:
             why = self.disk_full.rstrip(".")
             text += f" {why}. Free some space, then press Suggest for all to continue."
-        if self.problems:
-            name, why = next(iter(self.problems.items()))
-            more = f" And {len(self.problems) - 1} more." * (len(self.problems) > 1)
-            text += f" {name} was left out: {why.rstrip('.')}.{more}"
+        left_out = self.left_out
+        if left_out:
+            name, why = next(iter(left_out.items()))
+            text += f" {name} was left out: {why.rstrip('.')}."
+        if len(left_out) > 1:
+            text += f" And {len(left_out) - 1} more."
         return text
 
 
@@ -105,7 +112,7 @@ def open_work(
 def _keep(project: OpenProject, name: str) -> str:
     """Keep a computed image in the index and the library; return why the library lacks it."""
     _, problem = keep_computed(project, name)
-    return f"it was computed, but {problem}" if problem else ""
+    return f"{_NOT_ADDED} {problem}" if problem else ""
 
 
 def list_work(project: OpenProject, names: Sequence[str]) -> None:
@@ -132,15 +139,15 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
     from ...batch.batch_running import check_out, plan
     from .project_opening import is_computed
 
-    ended = Suggested()
+    outcome = Suggested(project)
     show(Job("Looking for images to compute ..."))
     _held = hold(project.out)  # until this function returns
     planned = plan(project).tasks
     tasks = [task for task in planned if not is_computed(task)]
     check_out(tasks, project.out, overwrite=False)
-    ended.planned = len(tasks)
+    outcome.planned = len(tasks)
     if not tasks:
-        return ended
+        return outcome
     with listening(_show_loading):
         work = RunTasks(load_model(project, device, store))
     reported: list[str] = []
@@ -149,21 +156,17 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
             for report in work.all(tasks):
                 check_stopped()
                 reported.append(report.name)
-                if report.is_disk_full:  # for the other images, too
-                    ended.disk_full = report.problem
-                    break
-                ended.computed += not report.problem
                 try:
-                    problem = report.problem or _keep(project, report.name)
+                    outcome.take(report)
                 except Cancelled:  # while it waited for the library
-                    ended.problems[report.name] = f"{_NOT_ADDED} when you stopped"
+                    outcome.not_added[report.name] = _STOPPED
                     raise
-                if problem:
-                    ended.problems[report.name] = problem
+                if outcome.disk_full:  # for the other images, too
+                    break
                 show(About(report.name))
     except Cancelled:
-        ended.stopped = True
-    return ended
+        outcome.stopped = True
+    return outcome
 
 
 def _show_loading(news: Any) -> None:
