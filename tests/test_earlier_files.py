@@ -20,7 +20,7 @@ import skimage.io
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from napari_maskinversion._napari.panel.panel_state import read_state
+from napari_maskinversion._napari.panel.panel_state import read_state, write_state
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.base.preferences import Preferences, load
@@ -296,6 +296,10 @@ def test_preferences_the_panels_state_and_limits_come_back(own_config_folder):
         "largest",
         True,
     )
+    write_state(state)  # which moves it into the file of preferences
+    assert read_state() == (state, "")
+    assert not (own_config_folder / "panel.json").exists()
+    assert load().heatmap == "magma"
     limits = calibration_of("abc123", RunSettings())
     assert (limits.margin, limits.overlap, limits.wrong_flagged) == (0.01, 0.3, 0.6)
 

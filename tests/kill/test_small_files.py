@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from napari_maskinversion.base import preferences
+from napari_maskinversion.base import config_parts, preferences
 from napari_maskinversion.base.download import download
 from napari_maskinversion.review.review import Review
 from tests.review.decided import image, info, regions
@@ -36,11 +36,11 @@ def test_no_decision_is_lost(killed, tmp_path, number):
 
 def test_preferences_are_the_old_or_the_new_ones(killed, own_config_folder, number):
     names = ("demo", "ViT-B-16/openai")
-    preferences.save(preferences.Preferences(model="last used"))
+    config_parts.save(preferences.Preferences(model="last used"))
     killed("prefer", *names, folder=own_config_folder, number=number, whole=ENDLESS)
     assert preferences.load().model in ("last used", *names)
     json.loads(preferences.FILE.path.read_text("utf-8"))
-    preferences.save(preferences.Preferences(model="demo"))
+    config_parts.save(preferences.Preferences(model="demo"))
     assert [path.name for path in own_config_folder.iterdir()] == ["preferences.json"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import napari_maskinversion
-from napari_maskinversion.base import preferences
+from napari_maskinversion.base import config_parts, preferences
 from napari_maskinversion.base.download import Download, RemoteFile, download
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project_index import FOLDER, ProjectIndex
@@ -87,7 +87,7 @@ def prefer(*names):
     """Save preferences one after the other, without end."""
     while True:
         for name in names:
-            preferences.save(preferences.Preferences(model=name, cache_folder="/" + "x" * 5000))
+            config_parts.save(preferences.Preferences(model=name, cache_folder="/" + "x" * 5000))
 
 
 def wanted(url, path, size, sha256):

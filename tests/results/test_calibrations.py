@@ -2,13 +2,14 @@
 
 import pytest
 
+from napari_maskinversion.base.preferences import FILE
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.language.ranking.uncertainty import Calibration
 from napari_maskinversion.results.calibrations import (
     calibration_of,
-    file_of,
     keep_calibration,
     key_of,
+    part_of,
 )
 from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import demo_model
@@ -40,9 +41,15 @@ def test_limits_come_back_for_the_weights_method_and_map_they_were_chosen_with(f
 
 @pytest.mark.parametrize("content", ["", "[]", '{"format": 1, "margin": "x"}', '{"format": 9}'])
 def test_a_file_that_cannot_be_read_is_no_calibration(content):
-    path = file_of(key_of("abc", USUAL)).path
+    path = part_of(key_of("abc", USUAL)).former_file
     path.parent.mkdir(parents=True)
     path.write_text(content)
+    assert calibration_of("abc", USUAL) is None
+
+
+@pytest.mark.parametrize("limits", ['""', "[]", '{"margin": "x"}'])
+def test_limits_that_make_no_sense_are_no_calibration(limits):
+    FILE.path.write_text(f'{{"format": 1, "limits": {{"{key_of("abc", USUAL)}": {limits}}}}}')
     assert calibration_of("abc", USUAL) is None
 
 

@@ -1,8 +1,10 @@
-"""Small JSON files in the user's configuration folder, and the preferences, which are one."""
+"""The preferences, and the file in the user's configuration folder that they begin.
+
+The file is written by `config_parts`: it holds what else is kept for the user, too.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Mapping
@@ -12,7 +14,6 @@ from typing import Any, Final, Literal, get_args
 
 from pydantic import StrictBool, field_validator
 
-from .atomic_files import write_whole
 from .errors import ConfigError
 from .reading import read_json
 from .validation import FrozenModel, setting
@@ -36,7 +37,7 @@ def config_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A JSON object with a format version, replaced as a whole and never lost."""
+    """A JSON object with a format version, in the configuration folder."""
 
     name: str  # File name in `config_folder`
     format: int  # Newest version that this code can read
@@ -46,44 +47,36 @@ class ConfigFile:
         """Full path, whether the file exists or not."""
         return config_folder() / self.name
 
-    def read(self) -> tuple[dict[str, Any], str]:
+    def read(self, path: Path | None = None) -> tuple[dict[str, Any], str]:
         """Return the file's values, and one line that says why it was ignored.
 
-        A missing file has no values, and no problem.
+        A missing file has no values, and no problem. ``path`` is another file of this format.
         """
+        path = path or self.path
         try:
-            values = read_json(self.path)
+            values = read_json(path)
             version = values.pop("format")
         except (ValueError, KeyError, AttributeError, TypeError):
-            if not self.path.exists():
-                return {}, ""
-            return {}, self.unreadable
+            return {}, _unreadable(path) if path.exists() else ""
         if not isinstance(version, int) or version > self.format:
-            return {}, f"{self.path} was written by a newer version and was ignored."
+            return {}, f"{path} was written by a newer version and was ignored."
         return values, ""
 
     @property
     def unreadable(self) -> str:
         """One line for a file with content that makes no sense."""
-        return f"{self.path} cannot be read and was ignored."
+        return _unreadable(self.path)
 
-    def write(self, values: dict[str, Any]) -> None:
-        """Replace the file's values; a file that cannot be read is renamed, not overwritten."""
-        path = self.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"format": self.format, **values}, indent=1, ensure_ascii=False)
-        if self.read()[1]:
-            path.replace(path.with_name(f"{path.name}.ignored"))
-        write_whole(path, f"{text}\n".encode())
 
-    def remove(self) -> None:
-        """Delete the file, if it exists."""
-        self.path.unlink(missing_ok=True)
+def _unreadable(path: Path) -> str:
+    return f"{path} cannot be read and was ignored."
 
 
 LAST: Final = "last used"
 SAFE: Final = "colour-blind safe"
 FILE: Final = ConfigFile("preferences.json", 1)
+PARTS: Final[tuple[str, ...]] = ("panel", "limits")
+"""What the file holds beside the preferences, by name: see `config_parts`."""
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 FirstDevice = Literal["last used", Device]
@@ -168,9 +161,8 @@ def load() -> Preferences:
         return _cached[1]
 
 
-def save(preferences: Preferences) -> None:
-    """Write the preferences."""
+def forget_loaded() -> None:
+    """Read the file again next time: it has changed."""
     global _cached
-    FILE.write(preferences.model_dump())
     with _lock:
         _cached = None

@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..base.affine import Affine2D
 from ..base.errors import InputError
 from ..base.units import Georeference
+from .affine import Affine2D
 
 Bounds = tuple[float, float, float, float]  # x0, y0, x1, y1
 _DEGREES: Final = (-180, -90, 360, 90)  # some files count longitude from 0 to 360

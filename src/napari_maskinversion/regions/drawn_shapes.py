@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..base.affine import Affine2D, FloatArray
 from ..base.errors import EmptyMaskError
 from ..base.regions import Region, Regions
 from ..base.wording import listed
+from .affine import Affine2D, FloatArray
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..base.preferences import ConfigFile
+from ..base.config_parts import ConfigPart
+from ..base.preferences import FILE
 from ..engine.models.specs import bundled_folder
 from ..language.ranking.uncertainty import Calibration
 from .settings import RunSettings
 
-VERSION: Final = 1
 SHIPPED: Final = "flags.json"
 """File beside the bundled weights with their limits, by the key of the model."""
 
@@ -34,26 +34,25 @@ def key_of(fingerprint: str, settings: RunSettings) -> str:
     return "-".join(parts)
 
 
-def file_of(key: str) -> ConfigFile:
-    """Return the file of the user's limits for a key."""
-    return ConfigFile(f"flags/{key}.json", VERSION)
+def part_of(key: str) -> ConfigPart:
+    """Return where the user's limits for a key are kept."""
+    return ConfigPart(("limits", key), former=f"flags/{key}.json")
 
 
 def calibration_of(fingerprint: str, settings: RunSettings) -> Calibration | None:
     """Return the limits of a model; the user's own come before those that come with it.
 
-    None if they were not calibrated, or the file cannot be read.
+    None if they were not calibrated, or cannot be read.
     """
     key = key_of(fingerprint, settings)
-    values, _ = file_of(key).read()
+    values, _ = part_of(key).read()
     return _read(values) if values else shipped_calibrations().get(key)
 
 
 def keep_calibration(fingerprint: str, settings: RunSettings, calibration: Calibration) -> Path:
     """Keep the limits of a model in the user's folder; returns the file."""
-    file = file_of(key_of(fingerprint, settings))
-    file.write(asdict(calibration))
-    return file.path
+    part_of(key_of(fingerprint, settings)).write(asdict(calibration))
+    return FILE.path
 
 
 def _read(values: Mapping[str, Any]) -> Calibration | None:

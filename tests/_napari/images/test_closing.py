@@ -35,8 +35,8 @@ def test_closing_the_window_loses_no_stroke_no_word_and_no_place(
     assert kept(project, THIRD) == {1: 100}
     assert read_project(project).labels == ("car", "cat")
     assert read_place(project / "project.yaml").image == THIRD
-    state = json.loads(next(own_config_folder.rglob("panel.json")).read_text())
-    assert state["tab"] == "explore"
+    state = json.loads(next(own_config_folder.rglob("preferences.json")).read_text())
+    assert state["panel"]["tab"] == "explore"
 
 
 KILLED = """

@@ -14,7 +14,8 @@ from napari_maskinversion.app.review.review_options import ReviewOptions
 from napari_maskinversion.app.session import Scope
 from napari_maskinversion.base import preferences
 from napari_maskinversion.base.cache_folder import make_folder
-from napari_maskinversion.base.preferences import Preferences, load, save
+from napari_maskinversion.base.config_parts import save
+from napari_maskinversion.base.preferences import FILE, Preferences, load
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models.specs import MODELS
 from napari_maskinversion.images.windows import MODES
@@ -412,7 +413,7 @@ def test_settings_of_an_older_file_that_are_no_settings_now_are_as_at_first():
         "window": [],
         "colour": "blue",
     }
-    panel_state.FILE.write({"settings": settings, "review": {"order": "?"}, "tab": "?"})
+    panel_state.PART.write({"settings": settings, "review": {"order": "?"}, "tab": "?"})
     state, problem = panel_state.read_state()
     usable = {key: settings[key] for key in ("inversion.steps", "inversion.alpha")}
     assert state.settings.changed({"device": "auto"}) == RunSettings().changed(usable)
@@ -421,7 +422,7 @@ def test_settings_of_an_older_file_that_are_no_settings_now_are_as_at_first():
 
 
 def test_an_option_that_coloured_the_users_layer_is_gone_and_a_file_may_still_have_it(dock):
-    panel_state.FILE.write({"review": {"colors": True, "order": "largest"}})
+    panel_state.PART.write({"review": {"colors": True, "order": "largest"}})
     state, problem = panel_state.read_state()
     assert state.review == ReviewOptions(order="largest")
     assert problem == ""
@@ -432,12 +433,12 @@ def test_an_option_that_coloured_the_users_layer_is_gone_and_a_file_may_still_ha
     ("text", "said"),
     [
         ("not json", "cannot be read"),
-        ('{"format": 1, "columns": 3}', "cannot be read"),
+        ('{"format": 1, "panel": {"columns": 3}}', "cannot be read"),
         ('{"format": 99, "model": "x"}', "newer version"),
     ],
 )
 def test_a_broken_or_newer_memory_is_ignored_in_one_line(another, widget, messages, text, said):
-    panel_state.FILE.path.write_text(text)
+    FILE.path.write_text(text)
     made = another()
     assert made.model.spec.name == "demo"
     (line,) = messages
@@ -453,7 +454,7 @@ def test_forgetting_returns_to_the_first_start(another, widget, qtbot, monkeypat
     wanted = {"model": "ViT-B-16/openai", "device": "cpu", "inversion.alpha": 5.0}
 
     def written():  # while the panel is open
-        return json.loads(panel_state.FILE.path.read_text())["settings"] == wanted
+        return json.loads(FILE.path.read_text())["panel"]["settings"] == wanted
 
     qtbot.waitUntil(written)
     monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes)

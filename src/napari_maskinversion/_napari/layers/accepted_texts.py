@@ -11,8 +11,8 @@ from napari.layers import Points, Shapes
 from ...app.layer_input.coordinates import Plane
 from ...app.layer_input.layer_facts import OURS
 from ...app.layer_input.run_input import PlaneFinder
-from ...base.affine import FloatArray
 from ...base.identity import Position
+from ...regions.affine import FloatArray
 from ...results.region_result import RegionResult
 from .placing import LayerHolder, plane_transform
 

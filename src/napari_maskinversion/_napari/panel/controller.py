@@ -8,14 +8,15 @@ import psygnal
 from qtpy.QtCore import QObject, Signal
 
 from ...app.session import Topic
-from ...base.preferences import FILE, LAST, Preferences, load, save
+from ...base.config_parts import save
+from ...base.preferences import LAST, Preferences, load
 from ...images.known_images import INSTEAD
 from ...results.settings import RunSettings
 from ..widgets.sections import form
 from ..workers.notify import inform, refuse
 from .header import PanelHeader
 from .help_dialogs import DoctorDialog, KeysDialog
-from .panel_state import StateKeeper
+from .panel_state import StateKeeper, read_state
 from .storage_page import StoragePage
 from .topics import SettingsDialog, settings_pages
 
@@ -58,7 +59,7 @@ class PanelController(Topic, QObject):
 
     def start(self) -> None:
         """Read preferences and the last state, once the panel is built."""
-        problem = FILE.read()[1]
+        _, problem = read_state()
         if problem:
             inform(problem)
         self._connect_page()

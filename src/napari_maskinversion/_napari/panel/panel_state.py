@@ -1,4 +1,4 @@
-"""What the panel restores at its next start, in one file."""
+"""What the panel restores at its next start: a part of the file of preferences."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from qtpy.QtCore import QObject
 
 from ...app.review.review_options import ReviewOptions
 from ...app.session import Topic
+from ...base.config_parts import ConfigPart
 from ...base.errors import ConfigError
-from ...base.preferences import LAST, ConfigFile, load
+from ...base.preferences import FILE, LAST, load
 from ...results.settings import RunSettings, settings_by_key
 from ..results.results_columns import ColumnState
 from ..widgets.sections import debouncer
 from ..workers.notify import inform
 from ..workers.worker import Worker
 
-FILE: Final = ConfigFile("panel.json", 1)
+PART: Final = ConfigPart(("panel",), former="panel.json")
 # Milliseconds after the last change until the state is written.
 QUIET: Final = 1500
 _WHERE: Final = ("model", "architecture", "device")
@@ -100,7 +101,7 @@ def _keys() -> list[str]:
 
 def read_state() -> tuple[PanelState, str]:
     """Return the last state, and one line that says why it was ignored."""
-    values, problem = FILE.read()
+    values, problem = PART.read()
     try:
         return PanelState(**values), problem
     except ValidationError:
@@ -108,8 +109,8 @@ def read_state() -> tuple[PanelState, str]:
 
 
 def write_state(state: PanelState) -> None:
-    """Write the state to its file; raises OSError if that fails."""
-    FILE.write(state.model_dump(mode="json"))
+    """Write the state; raises OSError if that fails."""
+    PART.write(state.model_dump(mode="json"))
 
 
 class StateKeeper(Topic, QObject):
@@ -129,9 +130,7 @@ class StateKeeper(Topic, QObject):
     def start(self) -> None:
         """Restore the last state, then follow changes."""
         self._first = self._gather()  # how the panel looks before anybody has used it
-        state, problem = read_state()
-        if problem:
-            inform(problem)
+        state, _ = read_state()
         self._restore(state)
         self._last = state
         for changed in (
@@ -175,12 +174,12 @@ class StateKeeper(Topic, QObject):
                 write_state(self._gather())
 
     def forget(self) -> None:
-        """Return the panel to its first start, and delete the file."""
+        """Return the panel to its first start, and delete what is kept of it."""
         self._last = PanelState()
         self._restore(self._first, forget=True)
         self._cancel()
         with suppress(OSError):
-            FILE.remove()
+            PART.remove()
 
     def choose_model(self, name: str, architecture: str | None = None) -> None:
         """Choose a model, or tell the user that it is not available."""

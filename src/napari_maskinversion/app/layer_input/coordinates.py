@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...base.affine import Affine2D, FloatArray
 from ...base.errors import InputError
+from ...regions.affine import Affine2D, FloatArray
 from .viewer_protocols import Layer, Viewer, has_pixels, has_pyramid
 
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...base.affine import Affine2D
 from ...base.errors import InputError
 from ...images.channels import scale_to_unit
 from ...images.lazy_plane import LazyPlane, blocks
 from ...images.plane_source import Box, Level, nothing_to_see
+from ...regions.affine import Affine2D
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float32]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...base.affine import Affine2D
 from ...base.label_blocks import read_blocks
 from ...base.regions import Region, Regions
 from ...images.lazy_plane import ArrayLike
+from ...regions.affine import Affine2D
 from ...regions.label_images import areas_of_labels, regions_of_labels
 
 

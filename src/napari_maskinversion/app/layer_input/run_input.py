@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...base.affine import Affine2D
 from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position, RegionIdentity, identify_all
 from ...base.regions import Region, Regions
@@ -24,6 +23,7 @@ from ...images.lazy_plane import ArrayLike
 from ...images.opening import FileArray, nodata_of, without_masked
 from ...images.tiff import without_nodata
 from ...pipeline.run import PlaneTask
+from ...regions.affine import Affine2D
 from ...regions.drawn_shapes import Shape, lie_outside, rasterise
 from ...regions.label_images import (
     areas_of_labels,

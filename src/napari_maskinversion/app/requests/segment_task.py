@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base import progress_words as words
-from ...base.affine import Affine2D
 from ...base.errors import EmptyMaskError
 from ...base.regions import Region
+from ...regions.affine import Affine2D
 from ...regions.annotations.annotation import united
 from ...regions.annotations.label_maps import draw_labels
 from ...regions.cleanup import CleanUp, clean_region
