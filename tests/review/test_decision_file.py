@@ -77,13 +77,49 @@ def test_decisions_of_a_file_that_no_list_of_places_knows_follow_once_it_was_ope
     file.write_bytes(b"pixels")
     with opened(file) as review:
         review.accept(key(1), "dog")
-    for places in cache_folder().rglob("*.places"):
+    for places in cache_folder().rglob("places*"):
         places.unlink()
     with opened(file):
         pass
     moved = file.rename(tmp_path / "renamed.png")
     with opened(moved) as review:
         assert labels(review) == {1: "dog"}
+
+
+def test_lists_of_places_of_earlier_versions_are_read_and_become_lines_of_one_list(file, tmp_path):
+    places = cache_folder() / "review"
+    places.mkdir()
+    file.write_bytes(b"pixels")
+    with opened(file) as review:
+        review.accept(key(1), "dog")
+    (places / "places.maskinversion.jsonl").unlink()
+    (places / f"{image().content}.places").write_text(f"{beside(file)}\n", "utf-8")
+    (places / f"{image(seed=1).content}.places").write_text(f"{tmp_path / 'gone'}\n", "utf-8")
+    (places / "damaged.places").write_bytes(b"\xff\xfe")
+    moved = tmp_path / "elsewhere" / "renamed.png"
+    moved.parent.mkdir()
+    file.rename(moved)
+    with opened(moved) as review:
+        assert labels(review) == {1: "dog"}
+    assert [path.name for path in places.iterdir()] == ["places.maskinversion.jsonl"]
+    assert [line["kind"] for line in lines(places / "places.maskinversion.jsonl")] == ["place"] * 2
+
+
+def test_places_that_another_program_adds_are_known_and_a_line_cut_off_costs_itself(file, tmp_path):
+    places = cache_folder() / "review" / "places.maskinversion.jsonl"
+    for number in range(3):
+        old = tmp_path / f"old-{number}.png"
+        old.touch()
+        with Review(image(seed=number), regions(), info(), file=old) as review:
+            review.accept(key(1), "dog")
+        old.unlink()
+        if number == 1:  # another program is killed
+            places.write_bytes(places.read_bytes()[:-20])
+    new = tmp_path / "elsewhere" / "new.png"
+    new.parent.mkdir()
+    new.touch()
+    known = [has_decisions(new, image(seed=number)) for number in range(3)]
+    assert known == [True, False, True]
 
 
 def test_decisions_follow_an_image_that_is_renamed_in_a_folder_that_is_moved_too(tmp_path):

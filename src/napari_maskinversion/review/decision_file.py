@@ -1,7 +1,8 @@
 """The file next to an image with the decisions about its regions; see docs/reference/formats.md.
 
 JSON lines: a header for each run, under it a line for each decision. Lines are only appended, so
-what can go wrong with a disk costs the last one at most.
+what can go wrong with a disk costs the last one at most. One more file of this kind lists, for all
+images, where decisions about their pixels are: a line for each place.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from heapq import merge
 from io import BytesIO
 from pathlib import Path
+from threading import Lock as ThreadLock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..base.atomic_files import sync_folder
+from ..base.atomic_files import sync_folder, write_whole
 from ..base.cache_folder import cache_folder
 from ..base.errors import InputError, InUseError, NotSavedError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
@@ -124,11 +126,22 @@ class Run(BaseModel):
         )
 
 
+class ListedPlace(BaseModel):
+    """A line that says where decisions about some pixels are."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    kind: Literal["place"] = "place"
+    content: str  # Hash of the pixels
+    file: str  # Full path of the decision file
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Contents of a decision file."""
+    """Contents of a decision file, or of the list of places."""
 
     runs: tuple[Run, ...] = ()
+    places: tuple[ListedPlace, ...] = ()
     damaged: int = 0  # Complete lines that could not be read; they are skipped
     end: int = 0  # Bytes up to the end of the last complete line
     torn: bool = False  # An incomplete line follows ``end``
@@ -158,6 +171,7 @@ def read(data: bytes, name: str) -> Contents:
             "move or rename it."
         )
     runs: list[Run] = []
+    places: list[ListedPlace] = []
     run: Run | None = None  # None below a header that cannot be read: the image is unknown
     damaged = end = 0
     ended = True
@@ -170,7 +184,7 @@ def read(data: bytes, name: str) -> Contents:
                 raise ValueError("not an object")
         except ValueError:
             if not complete:
-                return Contents(tuple(runs), damaged, end, torn=True)
+                return Contents(tuple(runs), tuple(places), damaged, end, torn=True)
             damaged += bool(line.strip())
             end += len(line)
             continue
@@ -181,13 +195,15 @@ def read(data: bytes, name: str) -> Contents:
                 run = None
                 run = Run.model_validate({**values, "entries": []})
                 runs.append(run)
+            elif values.get("kind") == "place":
+                places.append(ListedPlace.model_validate(values))
             elif run is None:
                 damaged += 1
             else:
                 run.entries.append(Entry.model_validate(values))
         except ValueError:
             damaged += 1
-    return Contents(tuple(runs), damaged, end, ended=ended)
+    return Contents(tuple(runs), tuple(places), damaged, end, ended=ended)
 
 
 def read_saved(data: bytes, name: str) -> tuple[Run, ...]:
@@ -223,9 +239,66 @@ def _places(image: Path | None, identity: ImageIdentity) -> list[Path]:
     return [*beside, cache_folder() / "review" / f"{safe_name}-{digits[:_DIGITS]}{SUFFIX}"]
 
 
-def _index(identity: ImageIdentity) -> Path:
-    """Return the file that lists where decisions about these pixels were saved, whatever image."""
-    return cache_folder() / "review" / f"{identity.content[:32]}.places"
+def _list_of_places() -> Path:
+    """Return the file that lists where decisions about pixels were saved, whatever image."""
+    return cache_folder() / "review" / f"places{SUFFIX}"
+
+
+@dataclass(slots=True)
+class _ReadPlaces:
+    """The list of places as far as this program has read it."""
+
+    inode: int
+    end: int = 0  # Bytes
+    by_content: dict[str, list[Path]] = field(default_factory=dict)
+
+    def read_on(self, file: Path, size: int) -> None:
+        """Read the lines that were appended."""
+        with file.open("rb") as lines:
+            lines.seek(self.end)
+            data = lines.read()
+        try:
+            contents = read(data, str(file))
+        except InputError:  # not ours: decisions then do not follow renamed images
+            self.end = size
+            return
+        self.end += contents.end
+        for place in contents.places:
+            self.by_content.setdefault(place.content, []).append(Path(place.file))
+
+
+_read_places: dict[Path, _ReadPlaces] = {}
+_reading_places = ThreadLock()
+
+
+def _listed(content: str) -> list[Path]:
+    """Return where decisions about pixels were saved, as far as that is listed."""
+    file = _list_of_places()
+    with _reading_places, suppress(OSError):
+        if not file.exists():
+            _take_over_old_lists(file)
+        status = file.stat()
+        places = _read_places.get(file)
+        if places is None or places.inode != status.st_ino or places.end > status.st_size:
+            places = _read_places[file] = _ReadPlaces(status.st_ino)
+        if places.end < status.st_size:
+            places.read_on(file, status.st_size)
+        return list(places.by_content.get(content, ()))
+    return []
+
+
+def _take_over_old_lists(file: Path) -> None:
+    """Write the places of earlier versions, which had a list for each image, into the list."""
+    old_lists = sorted(file.parent.glob("*.places"))
+    lines: list[bytes] = []
+    for old_list in old_lists:
+        with suppress(UnicodeDecodeError):
+            for place in old_list.read_text("utf-8").splitlines():
+                lines.append(_line(ListedPlace(content=old_list.stem, file=place).model_dump()))
+    if lines:
+        write_whole(file, b"".join(lines))
+    for old_list in old_lists:
+        old_list.unlink()
 
 
 def _followed(
@@ -237,9 +310,8 @@ def _followed(
     """
     if image is None or is_address(image) or not identity.content:
         return []
-    own, listed = _places(image, identity) if own is None else own, []
-    with suppress(OSError, UnicodeDecodeError):
-        listed = [Path(line) for line in _index(identity).read_text("utf-8").splitlines()]
+    own = _places(image, identity) if own is None else own
+    listed = _listed(identity.content)
     with suppress(OSError):  # a folder that was moved after its images were renamed
         folder = Path(os.path.abspath(image.parent))  # noqa: PTH100 - as the list has it
         listed += _left_behind(folder, folder.stat().st_mtime_ns).get(identity.content, ())
@@ -276,13 +348,17 @@ def _contents(path: Path, *_: int) -> frozenset[str]:
 
 def _list_place(path: Path, identity: ImageIdentity) -> None:
     """Keep in mind where decisions are; without it they do not follow a renamed image."""
-    index = _index(identity)
+    full = os.path.abspath(path)  # noqa: PTH100 - links may lead elsewhere later
+    if not identity.content or Path(full) in _listed(identity.content):
+        return
+    file = _list_of_places()
+    line = _line(ListedPlace(content=identity.content, file=full).model_dump())
     with suppress(OSError, UnicodeError):
-        index.parent.mkdir(parents=True, exist_ok=True)
-        line = f"{os.path.abspath(path)}\n"  # noqa: PTH100 - links may lead elsewhere later
-        if not index.exists() or line not in index.read_text("utf-8"):
-            with index.open("a", encoding="utf-8") as file:
-                file.write(line)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("ab+") as places:  # each write goes to the end, also of other programs
+            places.seek(max(0, places.seek(0, os.SEEK_END) - 1))
+            is_cut_off = places.read(1) not in (b"", b"\n")
+            places.write(b"\n" + line if is_cut_off else line)
 
 
 def decision_files(image: Path | None, identity: ImageIdentity) -> list[Path]:
