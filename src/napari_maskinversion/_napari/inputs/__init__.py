@@ -1,8 +1,21 @@
 """Choice of image and regions."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+    from .input_widget import InputWidget
 
 
-def pages(panel: Any) -> dict[str, Any]:
+class Panel(Protocol):
+    """What this topic needs of the panel."""
+
+    input: InputWidget
+
+
+def pages(panel: Panel) -> dict[str, QWidget]:
     """Return the pages of the settings."""
     return {"Regions and windows": panel.input.scope}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from qtpy.QtWidgets import QLabel, QMenu, QWidget
@@ -31,6 +31,14 @@ from ..widgets.layer_list import LayerEvents, LayerListWatch, layer_of
 from ..widgets.sections import LayerCombo, Note, button, debouncer, form, line, stack
 from .scope_widget import ScopeWidget
 
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Image, Labels, Layer, Shapes
+    from napari.utils.events import Event
+
+    from ...app.layer_input.viewer_protocols import RegionsLayer
+
+
 _QUIET = 150  # milliseconds without a change before regions are counted again
 # The selection in the layer may decide what is run on.
 _PICKS = ("selected_label", "highlight")
@@ -42,7 +50,7 @@ _MOST_PIXELS: Final = 2**28
 class InputWidget(Topic, QWidget):
     """Image layer, regions layer, and a count of the regions shown."""
 
-    def __init__(self, viewer: Any, session: Session) -> None:
+    def __init__(self, viewer: ViewerModel, session: Session) -> None:
         super().__init__()
         self._viewer, self._session = viewer, session
         self._undone = 0  # strokes in the regions layer
@@ -129,7 +137,7 @@ class InputWidget(Topic, QWidget):
     def _use_as_displayed(self) -> None:
         self._session.run.scope = replace(self._session.run.scope, channels="displayed")
 
-    def _offer(self, _: Any = None) -> None:
+    def _offer(self, _: object = None) -> None:
         """Offer what else may be meant by the image."""
         image = self._session.run.image
         self.three_planes.setVisible(is_channels_first(image))
@@ -180,7 +188,7 @@ class InputWidget(Topic, QWidget):
             self.line.setText(f"{counted(number, 'region')}{where}")
         return number
 
-    def _refresh(self, added: Any = None) -> None:
+    def _refresh(self, added: Layer | None = None) -> None:
         self._session.offer(self.image.suitable(), self.regions.suitable(), added)
         self._show_choice()
         self._offer()
@@ -189,7 +197,7 @@ class InputWidget(Topic, QWidget):
         for combo, layer in zip((self.image, self.regions), self._session.run.layers, strict=True):
             combo.show_choice(combo.suitable(), layer)
 
-    def _layer_changed(self, _: Any = None) -> None:
+    def _layer_changed(self, _: object = None) -> None:
         regions = self._session.run.regions
         self._undone = _undone(regions)
         self._show_choice()
@@ -197,7 +205,7 @@ class InputWidget(Topic, QWidget):
         self._offer()
         self.count()
 
-    def _drawn(self, event: Any) -> None:
+    def _drawn(self, event: Event) -> None:
         regions = self._session.run.regions
         if layer_of(event) is regions:
             before, self._undone = self._undone, _undone(regions)
@@ -205,21 +213,21 @@ class InputWidget(Topic, QWidget):
             self._session.run.comparing |= edited
             self._edited()
 
-    def _edited(self, _: Any = None) -> None:
+    def _edited(self, _: object = None) -> None:
         self._timer.throttle()
         self._session.run.edits += 1
 
-    def _picked(self, event: Any) -> None:
+    def _picked(self, event: Event) -> None:
         if layer_of(event) is self._session.run.regions:
             self._session.run.picks += 1
 
 
-def _undone(layer: Any) -> int:
+def _undone(layer: RegionsLayer | None) -> int:
     """Return how many strokes were undone, of which napari tells as of any redrawing."""
     return len(getattr(layer, "_redo_history", ()))
 
 
-def is_channel(image: Any, images: Sequence[Any]) -> bool:
+def is_channel(image: Image | None, images: Sequence[Image]) -> bool:
     """Return whether an image is one of several channels, which napari adds up."""
     if image is None or image.rgb:
         return False
@@ -228,7 +236,7 @@ def is_channel(image: Any, images: Sequence[Any]) -> bool:
     return len(same) > 1 and any(one.blending == "additive" for one in same)
 
 
-def is_channels_first(image: Any) -> bool:
+def is_channels_first(image: Image | None) -> bool:
     """Return whether the planes of an image may be red, green and blue."""
     if image is None or image.rgb or image.multiscale or image.ndim != 3:
         return False
@@ -239,7 +247,7 @@ def is_channels_first(image: Any) -> bool:
     return bool(data.shape[0] == _COLOURS and data.dtype.kind in "uf")
 
 
-def add_in_colour(viewer: Any, image: Any) -> Any:
+def add_in_colour(viewer: ViewerModel, image: Image) -> Image:
     """Add the three planes as one colour image in the same place, and hide the stack."""
     layer = viewer.add_image(
         image.data.transpose(1, 2, 0),
@@ -256,7 +264,9 @@ def add_in_colour(viewer: Any, image: Any) -> Any:
     return layer
 
 
-def draw_regions(viewer: Any, image: Any, regions: Any = None) -> Any:
+def draw_regions(
+    viewer: ViewerModel, image: Image, regions: Labels | Shapes | None = None
+) -> Labels | Shapes:
     """Make a layer for regions ready to be drawn on, and return it."""
     if regions is None:
         regions = _new_layer(viewer, image)
@@ -270,7 +280,7 @@ def draw_regions(viewer: Any, image: Any, regions: Any = None) -> Any:
     return regions
 
 
-def _new_layer(viewer: Any, image: Any) -> Any:
+def _new_layer(viewer: ViewerModel, image: Image) -> Labels | Shapes:
     shape = levels_of(image)[0].shape[: image.ndim]
     place = place_of(image)
     name = f"{image.name}: regions"

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QInputDialog
 
@@ -34,6 +35,13 @@ from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .input_widget import InputWidget
 
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Image, Layer
+
+    from ...regions.label_images import PlaneRegions
+
+
 LABEL_IMAGES: Final = (".tif", ".tiff", ".png", ".npy")
 _FILES: Final = ";;".join(
     file_filter(name, suffixes)
@@ -49,7 +57,9 @@ _FILES: Final = ";;".join(
 class RegionsFileController(Topic, QObject):
     """Reads a file's regions into a layer on the chosen image, and chooses that layer."""
 
-    def __init__(self, viewer: Any, session: Session, part: InputWidget, parent: QObject) -> None:
+    def __init__(
+        self, viewer: ViewerModel, session: Session, part: InputWidget, parent: QObject
+    ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._part = viewer, session, part
         self.reading = Worker("latest", "Reading regions", self._show, refuse, parent=self)
@@ -116,7 +126,7 @@ class RegionsFileController(Topic, QObject):
 class Target:
     """The image for which regions are read, copied from its layer."""
 
-    layer: Any  # Compared, never read
+    layer: Image  # Compared, never read
     name: str  # The image's file name, else the layer's
     source: Path | None  # The file that it was opened from
     shape: tuple[int, ...]  # Of its data, without colours
@@ -125,7 +135,7 @@ class Target:
     channels: int = 1  # Layers of its file, or colours
 
     @classmethod
-    def of(cls, layer: Any, view: ViewPoint, layers: Sequence[Any] = ()) -> Target:
+    def of(cls, layer: Image, view: ViewPoint, layers: Sequence[Layer] = ()) -> Target:
         """Copy it; ``layers`` are those of the viewer, which can show the channels of one file."""
         grid = Grid.of(layer, view)
         seen = slice_of(grid, view)
@@ -173,7 +183,8 @@ class Read:
 
     path: Path
     target: Target
-    layer: tuple[Any, dict[str, Any]]  # Data of a Labels layer, and what else to give it
+    # Data of a Labels layer, and what else to give it
+    layer: tuple[npt.NDArray[np.integer], dict[str, Any]]
     cut: Slice  # Their plane; index 0 if they have all planes
     message: str  # What was read, and what was changed or left out
 
@@ -227,7 +238,7 @@ def _label_image(path: Path, target: Target) -> Annotations:
     return Annotations(shape=target.plane, items=tuple(items), notes=tuple(notes))
 
 
-def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:
+def _planes(path: Path, target: Target, listed: Sequence[Position]) -> list[PlaneRegions] | None:
     """Regions by plane if the pages of a file are planes; None if they are masks."""
     from ...images.ome_zarr import is_zarr
     from ...images.opening import open_labels

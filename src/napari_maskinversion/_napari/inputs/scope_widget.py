@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QWidget
@@ -18,6 +18,10 @@ from ...results.settings import RunSettings, fields_of
 from ..widgets.controls import number_box
 from ..widgets.form import SettingsForm
 from ..widgets.sections import check_box, combo_box, form, stack, text_field
+
+if TYPE_CHECKING:
+    from ...app.layer_input.viewer_protocols import RegionsLayer
+
 
 _PLANES: Final[dict[str, Planes]] = {
     "the plane shown": "shown",
@@ -70,7 +74,7 @@ class ScopeWidget(QWidget):
         self.ids = text_field("", tip, name="Numbers of the regions")
         tip = "Invert the selected regions together, for one answer"
         self.merge = check_box("Merge them into one query", tip)
-        self._layer: Any = None
+        self._layer: RegionsLayer | None = None
         stack(
             self,
             form(
@@ -98,7 +102,7 @@ class ScopeWidget(QWidget):
         self.live.toggled.connect(partial(setattr, session.run, "forming"))
         self._show_state()
 
-    def set_regions(self, layer: Any) -> None:
+    def set_regions(self, layer: RegionsLayer | None) -> None:
         """Enable the choices that a regions layer allows."""
         self._layer = layer
         stack = layer is not None and not is_shapes(layer) and layer.ndim > 2

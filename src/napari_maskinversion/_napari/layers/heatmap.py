@@ -100,7 +100,7 @@ class HeatmapLayer(LayerHolder[Image]):
     """Shows one map at a time in one layer."""
 
     kind = "heatmap"
-    _place: tuple[Any, ...] | None = None
+    _place: tuple[bytes, ...] | None = None
     _signed = False
     _dimmed = False
 
@@ -118,7 +118,7 @@ class HeatmapLayer(LayerHolder[Image]):
     def show(
         self,
         heat: FloatArray,
-        image: Any,
+        image: Image,
         plane: Plane,
         box: FloatBox | None = None,
         *,
@@ -161,7 +161,7 @@ class HeatmapLayer(LayerHolder[Image]):
         self._place = place
 
     @staticmethod
-    def _fill(layer: Image, data: Any) -> None:
+    def _fill(layer: Image, data: npt.ArrayLike) -> None:
         """Show other values of the same shape.
 
         Setting the data makes napari measure all layers, and a new thumbnail makes it draw the
@@ -182,7 +182,7 @@ class HeatmapLayer(LayerHolder[Image]):
             self._signed = signed
             layer.colormap = signed_colormap() if signed else colormap()
 
-    def _take_over(self, layer: Image, image: Any) -> bool:
+    def _take_over(self, layer: Image, image: Image) -> bool:
         """Move the layer above another image: a new one would take ten times as long."""
         if self._image is not image:
             layers = self._viewer.layers
@@ -194,7 +194,7 @@ class HeatmapLayer(LayerHolder[Image]):
                 layer.axis_labels = image.axis_labels
         return True
 
-    def _make(self, data: npt.NDArray[np.float32], image: Any, placed: dict[str, Any]) -> Image:
+    def _make(self, data: npt.NDArray[np.float32], image: Image, placed: dict[str, Any]) -> Image:
         return Image(
             np.array(data),  # `_fill` writes the next heatmap into it
             name=f"heatmap: {image.name}",

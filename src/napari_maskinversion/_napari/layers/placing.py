@@ -5,15 +5,20 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 from napari.layers import Image, Labels, Layer
 from napari.utils.transforms import Affine
 
 from ...app.layer_input.coordinates import Plane
 from ...app.layer_input.layer_facts import OURS
 from ...images.windows import FloatBox
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+
 
 # Of layers of regions that we make: the heatmap lies below them, so that one can paint.
 REGIONS_OPACITY: Final = 0.35
@@ -25,17 +30,17 @@ class LayerHolder(Generic[OwnLayer]):
 
     kind = ""  # the layer's mark; one that a closed panel has left is used again
 
-    def __init__(self, viewer: Any) -> None:
+    def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
         self._layer: OwnLayer | None = None
-        self._image: Any = None
+        self._image: Image | None = None
 
     @property
     def layer(self) -> OwnLayer | None:
         """The layer, if it is in the viewer."""
         return self._layer if self._layer in self._viewer.layers else None
 
-    def fitting(self, image: Any) -> OwnLayer | None:
+    def fitting(self, image: Image) -> OwnLayer | None:
         """Return the layer if it was made for an image with these dimensions; else remove it."""
         if self.layer is None:
             self._layer, self._image = self._left_over(image), image
@@ -47,11 +52,11 @@ class LayerHolder(Generic[OwnLayer]):
         self.remove()
         return None
 
-    def _take_over(self, layer: OwnLayer, image: Any) -> bool:
+    def _take_over(self, layer: OwnLayer, image: Image) -> bool:
         """Whether the layer belongs to an image, or can be made to."""
         return self._image is image
 
-    def _left_over(self, image: Any) -> OwnLayer | None:
+    def _left_over(self, image: Image) -> OwnLayer | None:
         for layer in self._viewer.layers:
             ours = self.kind and layer.metadata.get(OURS) == self.kind
             if ours and layer.name.endswith(f": {image.name}"):
@@ -70,7 +75,7 @@ class LayerHolder(Generic[OwnLayer]):
         """Leave the layer to the user; a new one is made when it is needed."""
         self._layer = self._image = None
 
-    def insert(self, layer: OwnLayer, image: Any, above: Any = None) -> None:
+    def insert(self, layer: OwnLayer, image: Image, above: Layer | None = None) -> None:
         """Add a layer directly above an image and, if given, above another layer."""
         layers = self._viewer.layers
         place = max(layers.index(one) for one in (image, above) if one is not None) + 1
@@ -85,7 +90,9 @@ class LayerHolder(Generic[OwnLayer]):
                 setattr(self._layer, name, value)
 
 
-def box_transform(image: Any, plane: Plane, box: FloatBox, grid: tuple[int, int]) -> dict[str, Any]:
+def box_transform(
+    image: Image, plane: Plane, box: FloatBox, grid: tuple[int, int]
+) -> dict[str, Any]:
     """Place a (grid_h, grid_w) map over a box of a plane of an image layer."""
     factor = np.ones(image.ndim)
     origin = np.asarray(plane.cut.index, dtype=float)
@@ -106,28 +113,31 @@ def box_transform(image: Any, plane: Plane, box: FloatBox, grid: tuple[int, int]
     }
 
 
-def plane_transform(image: Any, plane: Plane) -> dict[str, Any]:
+def plane_transform(image: Image, plane: Plane) -> dict[str, Any]:
     """The image's transform, for layers in its data coordinates."""
     placed = box_transform(image, plane, (0.0, 0.0, 1.0, 1.0), (1, 1))
     return placed | {"scale": np.asarray(image.scale), "translate": np.asarray(image.translate)}
 
 
-def same_transform(one: Any, other: Any) -> bool:
+def same_transform(value: Affine | npt.ArrayLike, other: Affine | npt.ArrayLike) -> bool:
     """Whether two values of a layer's transform are the same."""
-    matrices = [getattr(value, "affine_matrix", value) for value in (one, other)]
     try:
-        return bool(np.array_equal(*matrices))
+        return bool(np.array_equal(_matrix_of(value), _matrix_of(other)))
     except (TypeError, ValueError):
         return False
 
 
-def place_of(image: Any) -> dict[str, Any]:
+def _matrix_of(value: Affine | npt.ArrayLike) -> npt.ArrayLike:
+    return value.affine_matrix if isinstance(value, Affine) else value
+
+
+def place_of(image: Image) -> dict[str, Any]:
     """Return the attributes that place a layer in the world."""
     names = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
     return {name: getattr(image, name) for name in names if hasattr(image, name)}
 
 
-def remove_layers(viewer: Any, layers: Sequence[Any]) -> None:
+def remove_layers(viewer: ViewerModel, layers: Sequence[Layer]) -> None:
     """Remove those of some layers of the panel that are in the viewer, with no pause.
 
     napari searches all objects of the process for garbage at each removal, which takes half a
@@ -144,7 +154,7 @@ def remove_layers(viewer: Any, layers: Sequence[Any]) -> None:
         gc.unfreeze()
 
 
-def _empty(layer: Any) -> None:
+def _empty(layer: Image | Labels) -> None:
     """Let a layer, and the canvas, go of its pixels."""
     levels = layer.data if layer.multiscale else [layer.data]
     one = (1,) * layer.ndim
@@ -155,7 +165,7 @@ def _empty(layer: Any) -> None:
 
 
 @contextmanager
-def selection_kept(viewer: Any) -> Iterator[None]:
+def selection_kept(viewer: ViewerModel) -> Iterator[None]:
     """Keep layer selection, active layer and mode."""
     layers = viewer.layers
     selected, active = list(layers.selection), layers.selection.active

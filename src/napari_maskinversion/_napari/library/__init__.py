@@ -1,10 +1,23 @@
 """The library: regions of many images in a folder, which searches look in and runs are added to."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+    from .library_controller import LibraryController
 
 TAB = "explore"
 
 
-def content(panel: Any) -> Any:
+class Panel(Protocol):
+    """What this topic needs of the panel."""
+
+    library: LibraryController
+
+
+def content(panel: Panel) -> QWidget:
     """Return the content of the tab."""
     return panel.library.part

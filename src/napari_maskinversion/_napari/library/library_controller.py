@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QMenu, QWidget
@@ -33,6 +33,10 @@ from ..widgets.dialogs import ask_folder
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import MARGINS, button, debouncer, line, stack
 from ..workers.notify import inform, refusing
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+
 
 _QUIET: Final = 500  # milliseconds after the last decision until the library follows
 FOLDER: Final = "sample-library"  # in the cache folder
@@ -73,7 +77,11 @@ class LibraryController(Topic, QObject):
     """Opens libraries, adds results, and hands decisions on to the rows that a library has."""
 
     def __init__(
-        self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None
+        self,
+        viewer: ViewerModel,
+        session: Session,
+        store: ModelStore,
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._store = viewer, session, store
@@ -228,7 +236,7 @@ class LibraryController(Topic, QObject):
             self.following.start(lambda: library.update(_placed_as_in(file, bundle, plane)))
 
 
-def _placed_as_in(file: Path | None, bundle: Bundle, plane: Any) -> Bundle:
+def _placed_as_in(file: Path | None, bundle: Bundle, plane: Position | None) -> Bundle:
     """Return results with planes as the command line calls them, so that none is there twice.
 
     Results of the plane shown get its position, as runs of all planes have it.

@@ -1,8 +1,21 @@
 """Choice of model, method and explainability map."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+    from .model_widget import ModelWidget
 
 
-def pages(panel: Any) -> dict[str, Any]:
+class Panel(Protocol):
+    """What this topic needs of the panel."""
+
+    model: ModelWidget
+
+
+def pages(panel: Panel) -> dict[str, QWidget]:
     """Return the pages of the settings."""
     return {"Model": panel.model, "Method": panel.model.how}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from qtpy.QtCore import QObject
 
@@ -22,6 +22,13 @@ from ..widgets.layer_list import LayerEvents, layer_of
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.utils.events import Event
+
+    from ...base.identity import Position
+
+
 _QUIET: Final = 300  # milliseconds without a change
 
 
@@ -29,12 +36,16 @@ class ImageCheck(Topic, QObject):
     """Looks at each image that is chosen, in a worker; the demo model does, too."""
 
     def __init__(
-        self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None
+        self,
+        viewer: ViewerModel,
+        session: Session,
+        store: ModelStore,
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._store = viewer, session, store
         self.checked: Snapshot | None = None
-        self._plane: Any = None  # that was looked at
+        self._plane: Position | None = None  # that was looked at
         looks = dict.fromkeys(("data", "contrast_limits"), self._renewed)
         self._events = LayerEvents(viewer, looks)
         self.worker = Worker("latest", "Looking at the image", self._answered, parent=self)
@@ -54,7 +65,7 @@ class ImageCheck(Topic, QObject):
         self._pause.cancel()
         self.worker.drop()
 
-    def _renewed(self, event: Any) -> None:
+    def _renewed(self, event: Event) -> None:
         """Look at the new pixels of the same layer."""
         session = self._session
         if layer_of(event) is not session.run.image:

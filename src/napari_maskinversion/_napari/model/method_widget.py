@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QWidget
+from qtpy.QtWidgets import QComboBox, QSpinBox, QWidget
 
 from ...engine.explain.registry import MAPS
 from ...engine.methods.registry import Method, MethodSpec, list_methods
@@ -106,7 +106,7 @@ class ExplainerWidget(QWidget):
 
     changed = Signal()
 
-    def __init__(self, layers: Any) -> None:
+    def __init__(self, layers: QSpinBox) -> None:
         super().__init__()
         self._layers = layers
         self.combo = combo_box(name="Explainability map", tip=_TIP)

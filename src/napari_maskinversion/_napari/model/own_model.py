@@ -97,6 +97,7 @@ class ModelDownload(Fetching):
 
     def __init__(self, session: Session, part: ModelWidget, parent: QObject) -> None:
         super().__init__(session, part, parent)
+        self._models = part
         self.fetched.connect(self._choose)
 
     @staticmethod
@@ -111,8 +112,8 @@ class ModelDownload(Fetching):
         if model_state(unread_spec(name)) == "to fetch":
             self.start(name)
         else:
-            self._part.choose(name)
+            self._models.choose(name)
 
     def _choose(self, name: str) -> None:
-        self._part.choose(name)
+        self._models.choose(name)
         inform(f"{name} is now on this machine, and chosen.")

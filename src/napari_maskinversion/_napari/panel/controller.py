@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import psygnal
 from qtpy.QtCore import QObject, Signal
@@ -20,6 +20,12 @@ from .panel_state import StateKeeper, read_state
 from .storage_page import StoragePage
 from .topics import SettingsDialog, settings_pages
 
+if TYPE_CHECKING:
+    from napari.utils.events import EventedModel
+
+    from .panel_parts import PanelParts
+
+
 PLUGIN: Final = "napari-maskinversion"
 GROUP: Final = "panel"
 _NAMES: Final = tuple(Preferences.model_fields)
@@ -32,7 +38,7 @@ class PanelController(Topic, QObject):
     palette_changed = Signal()
     forgotten = Signal()
 
-    def __init__(self, panel: Any) -> None:
+    def __init__(self, panel: PanelParts) -> None:
         super().__init__(panel)
         self._panel, self._model = panel, panel.model
         self.keys: KeysDialog | None = None
@@ -166,7 +172,7 @@ class NapariPage:
     changed = psygnal.Signal()  # The user has changed something on the page
 
     def __init__(self) -> None:
-        self._page: Any = None
+        self._page: EventedModel | None = None
         self._writing = False
 
     def connect(self) -> None:
@@ -200,7 +206,7 @@ class NapariPage:
         finally:
             self._writing = False
 
-    def _on_change(self, event: Any = None) -> None:
+    def _on_change(self, _: object = None) -> None:
         if not self._writing and self._copy():
             self.changed.emit()
 
@@ -213,7 +219,7 @@ class NapariPage:
         return after != before
 
 
-def _page() -> Any:
+def _page() -> EventedModel | None:
     from napari.settings import get_plugin_settings
 
     try:

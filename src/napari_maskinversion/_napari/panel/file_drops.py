@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from qtpy.QtCore import QEvent, QObject, QUrl
+from qtpy.QtGui import QDropEvent
 from qtpy.QtWidgets import QWidget
 
 from ...app.project.project_files import is_project
@@ -15,15 +16,15 @@ from ...batch.pairing import is_image
 from ...regions.annotations.annotation_reading import FORMATS, is_annotations
 from ..inputs.regions_file import LABEL_IMAGES
 from ..workers.notify import refuse
+from .panel_parts import PanelParts
 
 RESULTS: Final = ".npz"
-_DRAGGED: Final = (QEvent.Type.DragEnter, QEvent.Type.DragMove)
 
 
 class FileDrops(QObject):
     """Takes files anywhere on the panel, also on its text fields."""
 
-    def __init__(self, panel: Any, session: Session) -> None:
+    def __init__(self, panel: PanelParts, session: Session) -> None:
         super().__init__(panel)
         self._panel, self._session = panel, session
         panel.setAcceptDrops(True)
@@ -38,18 +39,15 @@ class FileDrops(QObject):
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
         """Take files; whatever else is dragged is left to the field under it."""
-        dropped = event is not None and event.type() == QEvent.Type.Drop
-        if not (dropped or (event is not None and event.type() in _DRAGGED)):
-            return False
-        drag: Any = event
-        if not drag.mimeData().hasUrls():
+        # The events of dragging are of this class, too.
+        if not isinstance(event, QDropEvent) or not event.mimeData().hasUrls():
             return False
         if watched is not self._panel:
-            drag.ignore()  # Qt offers it to the panel next
+            event.ignore()  # Qt offers it to the panel next
         else:
-            drag.acceptProposedAction()
-            if dropped:
-                self.open(drag.mimeData().urls())
+            event.acceptProposedAction()
+            if event.type() == QEvent.Type.Drop:
+                self.open(event.mimeData().urls())
         return True
 
     def open(self, urls: Sequence[QUrl]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFrame, QPushButton
@@ -182,7 +182,7 @@ class Foot(Topic, QFrame):
         if notice is not None and notice.severity == "info" and not notice.action:
             self._session.status.notice = None
 
-    def _answered(self, *_: Any) -> None:
+    def _answered(self, *_: object) -> None:
         if self._session.status.notice is not None:
             self._session.status.notice = None
 
@@ -205,7 +205,7 @@ class Foot(Topic, QFrame):
         )
         self.show_state()
 
-    def show_state(self, *_: Any) -> None:
+    def show_state(self, *_: object) -> None:
         """Show the state of the session."""
         session, step = self._session, step_of(self._session)
         run, notice = session.run.progress, session.status.notice

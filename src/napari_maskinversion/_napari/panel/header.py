@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QShortcut
@@ -16,6 +16,10 @@ from ...engine.models.specs import DEMO
 from ...images.known_images import INSTEAD, UNKNOWN, how_to_bring
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.sections import Note, button, line, stack
+
+if TYPE_CHECKING:
+    from napari.utils.theme import Theme
+
 
 ABOUT_DEMO: Final = (
     "Demo model: it knows drawings, aerial land cover, blood cells and nuclei, but no photographs."
@@ -75,7 +79,7 @@ class PanelHeader(Topic, QWidget):
         self._colors = dict(colors)
         self.show_model()
 
-    def show_model(self, *_: Any) -> None:
+    def show_model(self, *_: object) -> None:
         """Name the model; say what the demo knows, and warn of an image that it does not."""
         settings, unknown = self._session.run.settings, self._session.run.image_unknown
         demo = settings.model == DEMO
@@ -116,7 +120,7 @@ def _instead() -> tuple[str, str]:
     return f"Fetch {title} ({spec.size_text})", tip
 
 
-def colors_of(theme: Any) -> dict[str, str]:
+def colors_of(theme: Theme) -> dict[str, str]:
     """Return the colours of head and foot by name, readable on the theme's background."""
     dark = sum(theme.background.as_rgb_tuple()[:3]) < 3 * 128
     return {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import (
     BaseModel,
@@ -27,6 +27,9 @@ from ..results.results_columns import ColumnState
 from ..widgets.sections import debouncer
 from ..workers.notify import inform
 from ..workers.worker import Worker
+
+if TYPE_CHECKING:
+    from .panel_parts import PanelParts
 
 PART: Final = ConfigPart(("panel",), former="panel.json")
 # Milliseconds after the last change until the state is written.
@@ -62,7 +65,9 @@ class PanelState(BaseModel):
 
     @field_validator("review", mode="wrap")
     @classmethod
-    def _options_that_work(cls, values: Any, read: Any) -> ReviewOptions:
+    def _options_that_work(
+        cls, values: object, read: Callable[[object], ReviewOptions]
+    ) -> ReviewOptions:
         try:
             return read(values)
         except ValidationError:
@@ -70,7 +75,7 @@ class PanelState(BaseModel):
 
     @field_validator("settings", mode="before")
     @classmethod
-    def _settings_that_work(cls, values: Any) -> RunSettings:
+    def _settings_that_work(cls, values: object) -> RunSettings:
         if isinstance(values, RunSettings):
             return values
         settings = RunSettings()
@@ -116,7 +121,7 @@ def write_state(state: PanelState) -> None:
 class StateKeeper(Topic, QObject):
     """Restores the last state when the panel opens, and writes it when it changes."""
 
-    def __init__(self, panel: Any) -> None:
+    def __init__(self, panel: PanelParts) -> None:
         super().__init__(panel)
         self._panel, self._session = panel, panel.session
         self._model, self._vocabulary = panel.model, panel.vocabulary

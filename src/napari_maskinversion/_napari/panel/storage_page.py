@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, Signal
+from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
 from ...base.cache_folder import VARIABLE, cache_folder
 from ...base.errors import ConfigError
 from ...base.preferences import Preferences
-from ...pipeline.cache_usage import KINDS, Usage, clear, readable, usage
+from ...pipeline.cache_usage import KINDS, Cleared, Usage, clear, readable, usage
 from ...results.settings import fields_of
 from ..widgets.dialogs import ask_folder, confirm
 from ..widgets.form import SettingsForm
@@ -91,7 +91,7 @@ class StoragePage(QWidget):
         with QSignalBlocker(self.cache_folder):
             self.cache_folder.setText(preferences.cache_folder)
 
-    def showEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
         """Measure the files on disk, and look whether a variable sets their folder."""
         super().showEvent(event)
         self._measure()
@@ -160,7 +160,7 @@ class StoragePage(QWidget):
         self.sizes.setText(f"{readable(measured.total)} in {measured.folder}\n" + "\n".join(lines))
         self.clear.setEnabled(any(measured.sizes.values()))
 
-    def _on_cleared(self, outcome: Any) -> None:
+    def _on_cleared(self, outcome: Cleared) -> None:
         inform(" ".join([f"Freed {readable(outcome.freed)}.", *outcome.problems]))
         self.cleared.emit()
         self._measure()

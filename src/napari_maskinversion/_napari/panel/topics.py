@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
@@ -40,7 +40,7 @@ class Tabs(QTabWidget):
 
     filled = Signal(str)
 
-    def __init__(self, panel: Any) -> None:
+    def __init__(self, panel: QWidget) -> None:
         super().__init__()
         self.setDocumentMode(True)
         bar = self.tabBar()
@@ -89,7 +89,7 @@ class Tabs(QTabWidget):
         self.setTabText(list(TABS).index(name), f"{TABS[name]} {note}".strip())
 
 
-def settings_pages(panel: Any) -> dict[str, QWidget]:
+def settings_pages(panel: QWidget) -> dict[str, QWidget]:
     """Return the pages of the settings by title, in the order of the topics."""
     pages: dict[str, QWidget] = {}
     for topic in _topics():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
 from qtpy.QtCore import QEvent, QSize, Qt, QTimer, Signal
-from qtpy.QtGui import QShortcut
+from qtpy.QtGui import QCloseEvent, QKeyEvent, QShortcut
 from qtpy.QtWidgets import QPushButton, QWidget
 
 from ...app.requests.estimating import Work
@@ -56,16 +56,21 @@ from .controller import PanelController
 from .file_drops import FileDrops
 from .foot import Foot
 from .header import colors_of
+from .panel_parts import PanelParts
 from .topics import TABS, Tabs
 
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Layer
 
-class MaskInversionWidget(Topic, QWidget):
+
+class MaskInversionWidget(Topic, PanelParts):
     """Choose an image and regions, type labels, run, and read the suggestions."""
 
     closed = Signal()
 
     def __init__(
-        self, napari_viewer: Any, parent: QWidget | None = None, *, in_parts: bool = False
+        self, napari_viewer: ViewerModel, parent: QWidget | None = None, *, in_parts: bool = False
     ) -> None:
         super().__init__(parent)
         # napari's proxy wraps each layer at each access; here layers are compared by identity.
@@ -272,14 +277,14 @@ class MaskInversionWidget(Topic, QWidget):
     def _tab_changed(self, _: int = 0) -> None:
         self.session.status.tab = self.tabs.shown
 
-    def _count_decided(self, *_: Any) -> None:
+    def _count_decided(self, *_: object) -> None:
         """Show in the tab's title how far the review is: ``Review 12/43``."""
         total = len(self.session.run.results or ())
         self.tabs.set_note(
             "review", f"{self.session.review.decided_count:,}/{total:,}" if total else ""
         )
 
-    def _count_images(self, *_: Any) -> None:
+    def _count_images(self, *_: object) -> None:
         """Show in the tab's title how many images are done: ``Images 4/10``."""
         state = self.session.project.state
         note = "" if state is None else f"{len(state.done):,}/{len(state.names):,}"
@@ -325,7 +330,7 @@ class MaskInversionWidget(Topic, QWidget):
                 self.resume()
         return bool(super().event(event))
 
-    def keyPressEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         """Undo and redo in the regions layer what no part of the panel undoes."""
         action, regions = pressed(event, PANEL), self.session.run.regions
         if action in ("undo", "redo") and hasattr(regions, action):
@@ -333,7 +338,7 @@ class MaskInversionWidget(Topic, QWidget):
         else:
             super().keyPressEvent(event)
 
-    def closeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
         """Shut down when closed as a separate window."""
         self.shut_down()
         super().closeEvent(event)
@@ -341,7 +346,7 @@ class MaskInversionWidget(Topic, QWidget):
     # -- run ----------------------------------------------------------------------------------
 
     @property
-    def viewer(self) -> Any:
+    def viewer(self) -> ViewerModel:
         """The viewer it belongs to."""
         return self._viewer
 
@@ -414,7 +419,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.reveal(place)
         _open_menu(button)
 
-    def preselect(self, layer: Any) -> None:
+    def preselect(self, layer: Layer) -> None:
         """Choose a layer as image or as regions, by its type."""
         for combo in (self.input.image, self.input.regions):
             combo.choose(layer)
@@ -461,7 +466,7 @@ class MaskInversionWidget(Topic, QWidget):
 
     # -- the rest -----------------------------------------------------------------------------
 
-    def _on_theme(self, event: Any = None) -> None:
+    def _on_theme(self, _: object = None) -> None:
         from napari.utils.theme import get_theme
 
         theme = get_theme(self._viewer.theme)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...app.layer_input.label_layers import COCO, COVERED, layer_of, source_facts, uncovered, whole
 from ...base.errors import InputError
@@ -12,18 +12,26 @@ from ...regions.annotations.annotation import Annotation, Annotations, CocoFacts
 from ...regions.annotations.annotation_reading import may_hold_annotations, read_annotations
 from ..layers.placing import REGIONS_OPACITY
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...images.lazy_plane import ArrayLike
+
+
 LayerData = tuple[Any, dict[str, Any], str]
+# Pixels of a Labels layer, or those of the levels of its pyramid
+LayerPixels: TypeAlias = "ArrayLike | list[ArrayLike]"
 _NAMES: Final = ("accepted_label", "label", "suggestion", "name", "class", "category")
 
 
-def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
+def get_reader(path: str | Sequence[str]) -> Callable[[str], list[LayerData]] | None:
     """Return the reader of an annotation file; None for any other file."""
     if not isinstance(path, str):
         return None
     return read_layers if may_hold_annotations(Path(path)) else None
 
 
-def read_layers(path: Any) -> list[LayerData]:
+def read_layers(path: str) -> list[LayerData]:
     """Read annotations as a Labels layer, with names and scores in its features."""
     from ..workers.notify import inform
 
@@ -40,14 +48,14 @@ def read_layers(path: Any) -> list[LayerData]:
     return [(pixels, about | {"opacity": REGIONS_OPACITY}, "labels")]
 
 
-def write_coco_layer(path: str, data: Any, about: dict[str, Any]) -> list[str]:
+def write_coco_layer(path: str, data: LayerPixels, about: dict[str, Any]) -> list[str]:
     """Save a Labels layer as COCO JSON."""
     from ...regions.annotations.coco_writing import write_coco
 
     return _write(path, ".json", data, about, write_coco)
 
 
-def write_geojson_layer(path: str, data: Any, about: dict[str, Any]) -> list[str]:
+def write_geojson_layer(path: str, data: LayerPixels, about: dict[str, Any]) -> list[str]:
     """Save a Labels layer as GeoJSON in pixels."""
     from ...regions.annotations.geojson import write_geojson
 
@@ -57,7 +65,7 @@ def write_geojson_layer(path: str, data: Any, about: dict[str, Any]) -> list[str
 def _write(
     path: str,
     suffix: str,
-    data: Any,
+    data: LayerPixels,
     about: dict[str, Any],
     write: Callable[[Annotations, Path], None],
 ) -> list[str]:
@@ -70,11 +78,11 @@ def _write(
     return [str(place)]
 
 
-def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
+def annotations_of_layer(data: LayerPixels, about: dict[str, Any]) -> Annotations:
     """Return the regions of a Labels layer, named by its features."""
     from ...regions.label_images import regions_by_plane
 
-    labels = data if hasattr(data, "shape") else data[0]
+    labels = data[0] if isinstance(data, list) else data
     others = len(labels.shape) - 2
     names = ("t", "z")[-others:] if 0 < others <= 2 else tuple(f"axis{i}" for i in range(others))
     planes = [
@@ -107,7 +115,7 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
     )
 
 
-def _names(features: Any) -> dict[int, str]:
+def _names(features: pd.DataFrame | None) -> dict[int, str]:
     """Name of each label value, from the first column that holds names."""
     if features is None or not len(features):
         return {}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from napari.viewer import Viewer
 
 from ...images.sample_scenes import load_scene
 from ..layers.placing import REGIONS_OPACITY
+
+if TYPE_CHECKING:
+    from .dock import PanelDock
+
 
 PLUGIN, WIDGET = "napari-maskinversion", "MaskInversion"
 # The Plugins menu's name of the dock, so that its entry shows and hides this one.
@@ -40,7 +44,7 @@ def regions_from_file(viewer: Viewer) -> None:
     open_widget(viewer, "label").when_made(lambda panel: panel.from_file.ask())
 
 
-def open_widget(viewer: Any, place: str = "") -> Any:
+def open_widget(viewer: Viewer, place: str = "") -> PanelDock:
     """Open the dock widget, or bring it to the front, with the active layer chosen."""
     from qtpy.QtWidgets import QDockWidget
 
@@ -64,7 +68,7 @@ def open_widget(viewer: Any, place: str = "") -> Any:
     return widget
 
 
-def _docked(viewer: Any) -> Any:
+def _docked(viewer: Viewer) -> PanelDock | None:
     """Return the dock of this viewer, however it was opened; None without one."""
     from qtpy.QtWidgets import QApplication
 

@@ -11,12 +11,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...base.errors import InputError, MaskInversionError
 from ...base.preferences import VARIABLE
+
+if TYPE_CHECKING:
+    from napari.viewer import Viewer
+
+    from ..panel.widget import MaskInversionWidget
+
 
 SCREENSHOT: Final = "screenshot.png"
 _WINDOW: Final = (1400, 900)
@@ -133,7 +139,7 @@ def _demonstrate(out: Path, *, show: bool) -> int:
         WorkerBase.await_workers()
 
 
-def _record(viewer: Any, widget: Any, out: Path) -> int:
+def _record(viewer: Viewer, widget: MaskInversionWidget, out: Path) -> int:
     """Wait for the results, then write everything there is."""
     from ...results.export.bundle import Bundle
     from ...results.export.catalogue import write_results
@@ -143,8 +149,8 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
     widget.runner.failed.connect(failures.append)
     if not _wait(lambda: not widget.runner.busy, _PATIENCE):
         failures.append(f"The run did not end within {_PATIENCE:.0f} s.")
-    results = widget.results.results
-    if failures or results is None:
+    record = widget.session.run.record
+    if failures or record is None:
         reason = (
             widget.session.status.notice.text
             if widget.session.status.notice
@@ -153,20 +159,20 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
         print(failures[0] if failures else reason, file=sys.stderr)
         return 1
     _wait(lambda: False, 1.0)  # the heatmap has to reach the canvas
-    source = {**widget.session.run.record.source, "sample": _SAMPLE}
-    files = write_results(Bundle(results=results, source=source), out, overwrite=True)
+    source = {**record.source, "sample": _SAMPLE}
+    files = write_results(Bundle(results=record.results, source=source), out, overwrite=True)
     picture = out / SCREENSHOT
     partial = out / f".{SCREENSHOT}"
     widget.reveal("results")
     _wait(lambda: False, 0.3)
     viewer.window.screenshot(str(partial.with_suffix(".part.png")), canvas_only=False, flash=False)
     partial.with_suffix(".part.png").replace(picture)
-    print_results(results)
+    print_results(record.results)
     print(f"Wrote {', '.join(path.name for path in [picture, *files])} to {out}")
     return 0
 
 
-def _wait(done: Any, seconds: float) -> bool:
+def _wait(done: Callable[[], bool], seconds: float) -> bool:
     """Process Qt events until a condition holds; return whether it did."""
     from qtpy.QtCore import QElapsedTimer, QEventLoop
     from qtpy.QtWidgets import QApplication
@@ -180,7 +186,7 @@ def _wait(done: Any, seconds: float) -> bool:
     return False
 
 
-def _set_width(viewer: Any, widget: Any) -> None:
+def _set_width(viewer: Viewer, widget: MaskInversionWidget) -> None:
     from qtpy.QtCore import Qt
     from qtpy.QtWidgets import QDockWidget
 

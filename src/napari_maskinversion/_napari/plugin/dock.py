@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
@@ -15,6 +15,9 @@ from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 from ...app.work.preload import without_collections
 
 if TYPE_CHECKING:
+    from napari.viewer import Viewer
+    from qtpy.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
+
     from ..panel.widget import MaskInversionWidget
 
 
@@ -25,7 +28,7 @@ class PanelDock(QWidget):
     modules are imported in a thread and the panel's parts are made one at a time.
     """
 
-    def __init__(self, napari_viewer: Any) -> None:
+    def __init__(self, napari_viewer: Viewer) -> None:
         super().__init__()
         self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
         self._panel: MaskInversionWidget | None = None
@@ -70,7 +73,7 @@ class PanelDock(QWidget):
         if self._made:
             self.panel()
 
-    def belongs_to(self, viewer: Any) -> bool:
+    def belongs_to(self, viewer: Viewer) -> bool:
         """Whether it is docked in this viewer."""
         return self._viewer is viewer and self.parent() is not None
 
@@ -91,17 +94,17 @@ class PanelDock(QWidget):
                 self._timer.start()
         return bool(super().event(event))
 
-    def closeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
         """Shut down when closed as a separate window."""
         self.shut_down()
         super().closeEvent(event)
 
-    def dragEnterEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 - Qt's name
         """Take files before the panel is there to take them."""
         if not self._made and event.mimeData().hasUrls():
             event.acceptProposedAction()
 
-    def dropEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 - Qt's name
         """Keep files for the panel."""
         urls = event.mimeData().urls()
         event.acceptProposedAction()

@@ -1,11 +1,26 @@
 """The table of results, its export, and saved results opened again."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+    from .export_controller import ExportController
+    from .results_widget import ResultsWidget
 
 TAB = "label"
 
 
-def content(panel: Any) -> Any:
+class Panel(Protocol):
+    """What this topic needs of the panel."""
+
+    results: ResultsWidget
+    exports: ExportController
+
+
+def content(panel: Panel) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import column
 

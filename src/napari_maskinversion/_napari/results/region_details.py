@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from qtpy.QtCore import QRectF, QSize, Qt
-from qtpy.QtGui import QAction, QColor, QPainter, QPaintEvent
+from qtpy.QtGui import QAction, QColor, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QListView,
@@ -135,14 +134,14 @@ class CaptionList(QListWidget):
         rows = sorted(items, key=self.row)
         copy_texts(str(item.data(Qt.ItemDataRole.UserRole)) for item in rows)
 
-    def keyPressEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         """Copy with Ctrl+C; Qt would copy one caption, with its number."""
         if pressed(event, CAPTIONS) == "copy":
             self.copy()
         else:
             super().keyPressEvent(event)
 
-    def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         """Fit the height to the wrapped lines."""
         super().resizeEvent(event)
         self._fit()

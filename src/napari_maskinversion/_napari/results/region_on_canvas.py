@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ...results.region_result import RegionResult
 from ..layers.results_on_canvas import ResultsOnCanvas
 
 if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.utils.events import Event
+
     from ...app.session import ResultRecord
     from ..layers.results_on_canvas import Masks
 
@@ -68,7 +71,7 @@ class RegionOnCanvas(Topic):
         move = self._session.review.picked and self._clicked is None
         self._canvas.show(self._region, outlined=self._session.run.outlined, move=move)
 
-    def _pressed(self, viewer: Any, event: Any) -> Iterator[None]:
+    def _pressed(self, viewer: ViewerModel, event: Event) -> Iterator[None]:
         """Select the region under a click, unless the active layer is drawn or painted on."""
         mode = str(getattr(viewer.layers.selection.active, "mode", _LOOKING[0]))
         results, start = self._session.run.results, np.array(event.pos)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...app.layer_input.coordinates import Grid, ViewPoint, slice_of
 from ...app.layer_input.label_layers import layer_of_regions, why_no_layer
@@ -20,6 +20,10 @@ from ..layers.placing import REGIONS_OPACITY, place_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from napari.components import ViewerModel
+    from napari.layers import Image, Labels
+
+    from ...images.lazy_plane import ArrayLike
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -27,7 +31,7 @@ class Reopened:
     """Content of a results file."""
 
     path: Path
-    image: Any  # The chosen image
+    image: Image  # The chosen image
     bundle: Bundle
     table: pd.DataFrame
     regions: list[tuple[Position, Region]]
@@ -35,7 +39,7 @@ class Reopened:
     difference: str  # How the image differs from that of the results; "" if it is the same
 
 
-def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
+def open_results(path: Path, image: Image, pixels: ArrayLike) -> Reopened:
     """Read a results file and compare its image with other pixels; for a worker."""
     from ...base.identity import another_image, identify, identify_image
     from ...results.export.archive import open_archive
@@ -53,7 +57,7 @@ def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
     )
 
 
-def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
+def show_reopened(viewer: ViewerModel, session: Session, reopened: Reopened) -> str:
     """Show results in the session and their regions as a layer; return a message."""
     results = reopened.bundle.results
     if reopened.image not in viewer.layers:
@@ -102,7 +106,7 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     return message
 
 
-def _layer(viewer: Any, reopened: Reopened, grid: Grid, axes: tuple[int, int]) -> Any:
+def _layer(viewer: ViewerModel, reopened: Reopened, grid: Grid, axes: tuple[int, int]) -> Labels:
     """Add the regions as Labels on the pixels of the image."""
     labels, about = layer_of_regions(reopened.regions, grid.shape, axes)
     name = f"regions of {reopened.path.stem}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
-from qtpy.QtCore import QEvent, QObject, Qt, Signal
+from qtpy.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from qtpy.QtGui import QAction
 from qtpy.QtWidgets import QHeaderView, QMenu, QTableView
 
@@ -90,7 +90,7 @@ class ResultColumns(QObject):
         self.apply(ColumnState())
         self.changed.emit()
 
-    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Let the mouse drag the edges of columns, and handle the table's keys."""
         kind = event.type()
         if getattr(self, "_table", None) is None:  # deleted in Python, not yet in Qt
@@ -166,7 +166,7 @@ class ResultColumns(QObject):
     def _sizes(self) -> list[int]:
         return [self.header.sectionSize(place) for place in range(len(self._names))]
 
-    def _open_menu(self, where: Any) -> None:
+    def _open_menu(self, where: QPoint) -> None:
         self.menu.popup(self.header.viewport().mapToGlobal(where))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from qtpy.QtCore import QItemSelection, QItemSelectionModel, QSize
+from qtpy.QtCore import QItemSelection, QItemSelectionModel, QModelIndex, QSize
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QWidget
 
@@ -24,6 +24,7 @@ from .results_model import BarDelegate, ResultsModel
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ...base.identity import Position
     from ...results.results import Results
 
 _ROWS_SHOWN = 8
@@ -210,7 +211,7 @@ class ResultsWidget(Topic, QWidget):
             "Settings > Regions and windows."
         )
 
-    def _row_changed(self, current: Any, previous: Any = None) -> None:
+    def _row_changed(self, current: QModelIndex, previous: QModelIndex | None = None) -> None:
         if current.isValid():
             self._show_bars(current.row())
             self._session.select(current.row(), picked=not self._filling)
@@ -257,7 +258,7 @@ def _amount(value: float) -> str:
     return np.format_float_positional(value, 4, unique=False, fractional=False, trim="-")
 
 
-def _key(results: Results | None, row: int) -> tuple[Any, ...]:
+def _key(results: Results | None, row: int) -> tuple[int, Position] | None:
     """Return a key of a region, unique within a run."""
     region = results.regions[row] if results is not None else None
-    return () if region is None else (region.id, region.position)
+    return None if region is None else (region.id, region.position)

@@ -1,11 +1,24 @@
 """Runs and live mode: from the panel's settings to results."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+    from .live_controller import LiveController
 
 TAB = "label"
 
 
-def content(panel: Any) -> Any:
+class Panel(Protocol):
+    """What this topic needs of the panel."""
+
+    live: LiveController
+
+
+def content(panel: Panel) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import column
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from psygnal import Signal
 from qtpy.QtCore import QObject
@@ -20,9 +20,15 @@ from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Image
+    from napari.utils.events import Event
+
     from ...app.layer_input.input_pictures import Picture
     from ...app.layer_input.run_input import RunInput
+    from ...app.layer_input.viewer_protocols import ImageLayer
     from ...app.requests.run_task import Request
+    from ...base.identity import RegionKey
 
 _QUIET: Final = 500  # milliseconds without an edit
 _LOOKS: Final = (
@@ -37,7 +43,7 @@ class Change:
     """What differs from a record: keys of regions, and the image if it was compared."""
 
     record: ResultRecord
-    regions: frozenset[Any]
+    regions: frozenset[RegionKey]
     image: bool | None
     pixels: bool = False  # Not only contrast, colours and the like
 
@@ -45,7 +51,9 @@ class Change:
 class Changes(Topic, QObject):
     """Compares regions and image with those of the results, in a worker, after edits."""
 
-    def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
+    def __init__(
+        self, viewer: ViewerModel, session: Session, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
         self._viewer, self._session = viewer, session
         self._touched = False  # whether the image may have changed since it was compared
@@ -164,26 +172,26 @@ class ImageWatch:
 
     changed = Signal(str)  # the copy is out of date, after an event of a layer
 
-    def __init__(self, viewer: Any) -> None:
+    def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
-        self._watched: list[Any] = []
+        self._watched: list[ImageLayer] = []
         self._all = False  # image layers are watched, also those to come
-        self._kept: tuple[Picture, Any, ViewPoint, str] | None = None
+        self._kept: tuple[Picture, Image, ViewPoint, str] | None = None
         listed = dict.fromkeys(("inserted", "removed", "reordered"), self._listed)
         looks = dict.fromkeys(_LOOKS, self._looks_changed)
         self._events = LayerEvents(viewer, {**looks, **listed})
 
-    def picture(self, image: Any, channels: str) -> Picture | None:
+    def picture(self, image: Image, channels: str) -> Picture | None:
         """Return the copy if it shows this image as it is displayed now."""
         now = (image, ViewPoint.of(self._viewer), channels)
         return self._kept[0] if self._kept is not None and self._kept[1:] == now else None
 
-    def keep(self, request: Request, image: Any, channels: str) -> None:
+    def keep(self, request: Request, image: Image, channels: str) -> None:
         """Keep the copy of a request, and watch the layers in it."""
         self._kept = (request.input.picture, image, request.input.view, channels)
         self.watch(image, channels)
 
-    def watch(self, image: Any, channels: str) -> None:
+    def watch(self, image: Image, channels: str) -> None:
         """Watch an image, or with "displayed" channels all of them."""
         self._all = channels == "displayed"
         self._watched = image_layers(self._viewer) if self._all else [image]
@@ -195,11 +203,11 @@ class ImageWatch:
         self._watched = []
         self._events.disconnect()
 
-    def _listed(self, _: Any) -> None:
+    def _listed(self, _: Event) -> None:
         if self._all and image_layers(self._viewer) != self._watched:
             self._touched("")
 
-    def _looks_changed(self, event: Any) -> None:
+    def _looks_changed(self, event: Event) -> None:
         if layer_of(event) in self._watched:
             self._touched(event.type)
 

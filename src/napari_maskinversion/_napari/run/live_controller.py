@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from napari.utils.colormaps.standardize_color import transform_color
@@ -25,7 +25,12 @@ from ..workers.worker import Worker
 from .changes import ImageWatch
 
 if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Shapes
+
+    from ...app.work.driver import Job
     from ...app.work.model_store import ModelStore
+    from ...base.identity import RegionKey
     from ...results.results import Results
 
 # Milliseconds without an edit before an update, and the longest wait while edits continue.
@@ -42,7 +47,7 @@ class LiveController(Topic, QObject):
 
     def __init__(
         self,
-        viewer: Any,
+        viewer: ViewerModel,
         session: Session,
         store: ModelStore,
         parent: QObject | None = None,
@@ -85,7 +90,7 @@ class LiveController(Topic, QObject):
         """Forget the model and the encoded image; the next update makes them again."""
         self._updater.clear()
 
-    def later(self, *_: Any) -> None:
+    def later(self, *_: object) -> None:
         """Update when no edit came for a moment, or after 250 ms while edits continue."""
         if not self._session.run.live or self._session.run.progress.running:
             return
@@ -199,7 +204,7 @@ class LiveController(Topic, QObject):
         self.line.say("")
         self._session.refuse("live", f"Live: {reason}")
 
-    def _progressed(self, news: Any) -> None:
+    def _progressed(self, news: Job) -> None:
         self.line.say(f"Live: {news.text} ...")
         self._mark(getattr(news, "computing", frozenset()))
 
@@ -207,7 +212,7 @@ class LiveController(Topic, QObject):
         self.worker.drop()
         self._mark(frozenset())  # a dropped worker does not tell that it ended
 
-    def _mark(self, computing: frozenset[Any]) -> None:
+    def _mark(self, computing: frozenset[RegionKey]) -> None:
         self._session.run.computing = computing
 
     def _answered(self, answer: LiveAnswer) -> None:
@@ -225,7 +230,7 @@ class LiveResults(QObject):
     def __init__(self, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._session = session
-        self._series: tuple[Any, ...] = ()  # what the last results belong to
+        self._series: tuple[object, ...] = ()  # what the last results belong to
         self._shown: ResultRecord | None = None
         self._rest = debouncer(self, _REST, self._settle)
 
@@ -292,7 +297,7 @@ def _added(before: Results, after: Results) -> int:
     return rows[0] if len(rows) == 1 else -1
 
 
-def show_outlines(layer: Any) -> None:
+def show_outlines(layer: Shapes) -> None:
     """Show shapes without a fill where they have napari's white one; a look of the user stays."""
     selected = set(layer.selected_data)
     # napari gives a new look to the selected shapes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QObject
 
@@ -18,6 +18,8 @@ from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
+    from napari.components import ViewerModel
+
     from ...app.layer_input.run_input import PlaneFinder
     from ...app.requests.run_task import Request
 
@@ -27,7 +29,7 @@ class RunController(Topic, QObject):
 
     def __init__(
         self,
-        viewer: Any,
+        viewer: ViewerModel,
         session: Session,
         canvas: ResultsOnCanvas,
         store: ModelStore,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 from qtpy.QtCore import QObject, Signal
 
@@ -13,8 +13,31 @@ from ...app.session import Session, Topic
 from ...app.work.driver import Job, show
 from ...base import progress_words as words
 from ...base.progress import BYTES, Tick, listening
+from ..widgets.progress_row import FetchRow
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
+
+
+class NamedSpec(Protocol):
+    """What is known of weights before they are there."""
+
+    name: str
+
+
+class FetchPage(Protocol):
+    """A page that names weights, and has a row that downloads them."""
+
+    fetching: FetchRow
+
+    @property
+    def spec(self) -> NamedSpec | None:
+        """The chosen weights; None where they need no download."""
+
+    def fill(self) -> None:
+        """List again what is there."""
+
+    def show_fetch(self, progress: tuple[int, int] | None) -> None:
+        """Show the progress of a download as (bytes, total); None hides it."""
 
 
 class Fetching(Topic, QObject):
@@ -25,20 +48,25 @@ class Fetching(Topic, QObject):
 
     fetched = Signal(str)
 
-    def __init__(self, session: Session, part: Any, parent: QObject) -> None:
+    def __init__(self, session: Session, part: FetchPage, parent: QObject) -> None:
         super().__init__(parent)
         self._session, self._part = session, part
         self.worker = Worker("single", "The download", self._done, self._refuse, parent=self)
         self.worker.progressed.connect(self._progressed)
         self.worker.ended.connect(self._ended)
         self._problem = ""
-        part.fetching.button.clicked.connect(lambda _=False: self.start(part.spec.name))
+        part.fetching.button.clicked.connect(lambda _=False: self._start_chosen())
         part.fetching.cancel.clicked.connect(lambda _=False: session.stop_download())
 
     @staticmethod
     def fetch(name: str) -> None:
         """Download what has a name, in the worker."""
         raise NotImplementedError
+
+    def _start_chosen(self) -> None:
+        spec = self._part.spec
+        if spec is not None:
+            self.start(spec.name)
 
     def start(self, name: str) -> None:
         """Download what has a name, unless another download is at work."""

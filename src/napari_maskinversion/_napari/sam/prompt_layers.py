@@ -7,7 +7,7 @@ one, numbers the objects.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from ...app.layer_input.layer_facts import OURS, levels_of, shapes_on_plane
 from ...regions.drawn_shapes import Shape, outline_of
 from ...regions.sam.prompts import BoxMark, PointMark, positive_of
 from ..layers.placing import place_of
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Image, Points, Shapes
+
 
 LABEL: Final = "label"
 POSITIVE, NEGATIVE = "positive", "negative"
@@ -28,7 +33,7 @@ _SYMBOLS: Final = {POSITIVE: "disc", NEGATIVE: "cross"}
 
 
 def box_marks(
-    layer: Any, image: Grid, plane: Plane, view: ViewPoint
+    layer: Shapes, image: Grid, plane: Plane, view: ViewPoint
 ) -> tuple[list[BoxMark], tuple[Shape, ...]]:
     """Return the bounding box of each shape on the displayed plane, and the shapes."""
     grid = Grid.of(layer, view)
@@ -49,7 +54,7 @@ def box_marks(
     return marks, shapes
 
 
-def point_marks(layer: Any, image: Grid, plane: Plane, view: ViewPoint) -> list[PointMark]:
+def point_marks(layer: Points, image: Grid, plane: Plane, view: ViewPoint) -> list[PointMark]:
     """Return the points on the displayed plane."""
     grid = Grid.of(layer, view)
     cut = slice_of(grid, view)
@@ -75,7 +80,7 @@ def point_marks(layer: Any, image: Grid, plane: Plane, view: ViewPoint) -> list[
     return marks
 
 
-def _objects(layer: Any) -> list[int | None]:
+def _objects(layer: Shapes | Points) -> list[int | None]:
     """Return the object number of each row of a layer; 0 is none, too."""
     if _OBJECT not in layer.features:
         return [None] * len(layer.data)
@@ -85,7 +90,7 @@ def _objects(layer: Any) -> list[int | None]:
     return [int(number) if number >= 1 else None for number in numbers]
 
 
-def new_boxes(viewer: Any, image: Any) -> Any:
+def new_boxes(viewer: ViewerModel, image: Image) -> Shapes:
     """Add a Shapes layer aligned with the image, ready for drawing boxes."""
     layer = viewer.add_shapes(
         name="boxes",
@@ -100,7 +105,7 @@ def new_boxes(viewer: Any, image: Any) -> Any:
     return layer
 
 
-def new_points(viewer: Any, image: Any, kind: str) -> Any:
+def new_points(viewer: ViewerModel, image: Image, kind: str) -> Points:
     """Add a Points layer aligned with the image, ready for adding points."""
     import pandas as pd
 
@@ -120,7 +125,7 @@ def new_points(viewer: Any, image: Any, kind: str) -> Any:
     return layer
 
 
-def set_kind(layer: Any, kind: str) -> None:
+def set_kind(layer: Points, kind: str) -> None:
     """Make new points positive or negative; in select mode the selected points, too."""
     features = layer.features.copy()
     chosen = sorted(layer.selected_data) if str(layer.mode) == "select" else []

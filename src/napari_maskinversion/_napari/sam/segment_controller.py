@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QCheckBox, QWidget
@@ -13,6 +13,7 @@ from ...app.layer_input.coordinates import Grid, Plane, ViewPoint, pixels_to_lay
 from ...app.layer_input.input_pictures import copy_picture
 from ...app.requests.preparing import background_of, image_layers
 from ...app.requests.segment_task import (
+    Found,
     Painted,
     Segmentation,
     SegmentRequest,
@@ -42,6 +43,12 @@ from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_ki
 from .segment_widget import SegmentWidget
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from napari.components import ViewerModel
+    from napari.layers import Image, Labels, Layer, Points, Shapes
+
+    from ...regions.cleanup import CleanUp
     from ...regions.sam.segmenter import Segmenter
 
 _QUIET = 150  # milliseconds without a change before masks are painted again
@@ -59,13 +66,13 @@ class SamFetching(Fetching):
 class SegmentController(Topic, QObject):
     """Turns boxes and points into a Labels layer, which becomes the regions layer."""
 
-    def __init__(self, viewer: Any, session: Session, parent: QWidget) -> None:
+    def __init__(self, viewer: ViewerModel, session: Session, parent: QWidget) -> None:
         super().__init__(parent)
         self._viewer, self._session = viewer, session
-        self._objects: Sequence[Any] = ()
+        self._objects: Sequence[Found] = ()
         self._chosen: dict[int, int] = {}
-        self._layer: Any = None
-        self._image: Any = None
+        self._layer: Labels | None = None
+        self._image: Image | None = None
         self._plane: Plane | None = None
         self._mark = ""
         self._left_out = 0  # points that were not used
@@ -117,11 +124,16 @@ class SegmentController(Topic, QObject):
         self._list.connect()
         self._refresh()
 
-    def _refresh(self, added: Any = None) -> None:
+    def _refresh(self, added: Layer | None = None) -> None:
         self.part.boxes.refresh(added)
         self.part.points.refresh(added)
 
-    def _add(self, make: Callable[[Any, Any], Any], chosen: LayerCombo, used: QCheckBox) -> None:
+    def _add(
+        self,
+        make: Callable[[ViewerModel, Image], Shapes | Points],
+        chosen: LayerCombo,
+        used: QCheckBox,
+    ) -> None:
         """Add a layer for prompts, and use it."""
         image = self._session.run.image
         if image is None:
@@ -132,7 +144,7 @@ class SegmentController(Topic, QObject):
         chosen.choose(layer)
         used.setChecked(True)
 
-    def _points(self, viewer: Any, image: Any) -> Any:
+    def _points(self, viewer: ViewerModel, image: Image) -> Points:
         return new_points(viewer, image, self.part.kind.currentText())
 
     def _refuse(self, reason: str) -> None:
@@ -217,20 +229,20 @@ class SegmentController(Topic, QObject):
 
     # -- results ------------------------------------------------------------------------------
 
-    def _show(self, image: Any, plane: Plane, segmentation: Segmentation) -> None:
+    def _show(self, image: Image, plane: Plane, segmentation: Segmentation) -> None:
         if image not in self._viewer.layers:
             return
         self._timer.cancel()
         self._image, self._plane = image, plane
         self._objects, self._chosen = segmentation.objects, {}
         names = [f"{one.id}  ({one.text or 'found'})" for one in self._objects]
-        self._add_layer(segmentation.painted)
+        layer = self._add_layer(segmentation.painted, self._image, self._plane)
         self.part.show_objects(names)
         self._show_object()
-        self._say(segmentation.painted)
+        self._say(segmentation.painted, layer)
 
-    def _say(self, painted: Painted) -> None:
-        text = f"{counted(len(painted.ids), 'region')} in '{self._layer.name}'."
+    def _say(self, painted: Painted, layer: Labels) -> None:
+        text = f"{counted(len(painted.ids), 'region')} in '{layer.name}'."
         if painted.gone:
             listed = ", ".join(map(str, painted.gone[:5])) + ", ..." * (len(painted.gone) > 5)
             text += f" No visible pixel is left of {listed}."
@@ -242,22 +254,22 @@ class SegmentController(Topic, QObject):
             text += "points need a SAM checkpoint."
         self.part.line.setText(text)
 
-    def _add_layer(self, painted: Painted) -> None:
-        assert self._plane is not None
-        height, width = self._plane.shape
+    def _add_layer(self, painted: Painted, image: Image, plane: Plane) -> Labels:
+        height, width = plane.shape
         box = (0.0, 0.0, float(height), float(width))
-        place = box_transform(self._image, self._plane, box, self._plane.shape)
+        place = box_transform(image, plane, box, plane.shape)
         with selection_kept(self._viewer), self._session.choice.kept():
-            self._layer = self._viewer.add_labels(
-                on_axes(painted.labels, self._plane),
+            layer: Labels = self._viewer.add_labels(
+                on_axes(painted.labels, plane),
                 name="SAM regions" if any(one.scores for one in self._objects) else "regions",
                 features=features_of(painted, self._objects, self._chosen),
                 opacity=REGIONS_OPACITY,
                 **place,
             )
-        self._mark = painted.mark
-        self._session.choice.made_for(self._image, self._layer)
-        self._session.choose_for(self._image, self._layer)
+        self._layer, self._mark = layer, painted.mark
+        self._session.choice.made_for(image, layer)
+        self._session.choose_for(image, layer)
+        return layer
 
     def _show_object(self, _: int = 0) -> None:
         index = self.part.object.currentIndex()
@@ -282,15 +294,16 @@ class SegmentController(Topic, QObject):
 
     def _paint(self) -> None:
         """Paint the label image again, in a worker."""
-        if self._plane is None or self._layer not in self._viewer.layers:
+        layer, plane = self._layer, self._plane
+        if layer is None or plane is None or layer not in self._viewer.layers:
             return
         work = partial(
             _repaint,
             self._objects,
             dict(self._chosen),
             self.part.cleanup(),
-            self._plane.shape,
-            off_axes(self._layer.data, self._plane),
+            plane.shape,
+            off_axes(layer.data, plane),
         )
         self._painting.start(
             work, self._repainted, failed=self._refuse, about=[lambda _: self._layer]
@@ -298,20 +311,25 @@ class SegmentController(Topic, QObject):
 
     def _repainted(self, made: tuple[Painted, str]) -> None:
         painted, mark = made
-        if self._plane is None or self._layer not in self._viewer.layers:
+        layer, plane = self._layer, self._plane
+        if layer is None or plane is None or layer not in self._viewer.layers:
             return
         if mark != self._mark:
-            inform(f"'{self._layer.name}' was edited, so it stays; the masks are in a new layer.")
-            self._add_layer(painted)
+            inform(f"'{layer.name}' was edited, so it stays; the masks are in a new layer.")
+            layer = self._add_layer(painted, self._image, plane)
         else:
-            self._layer.data = on_axes(painted.labels, self._plane)
+            layer.data = on_axes(painted.labels, plane)
             scores = features_of(painted, self._objects, self._chosen)
-            self._layer.features = renewed_features(self._layer.features, scores)
+            layer.features = renewed_features(layer.features, scores)
             self._mark = painted.mark
-        self._say(painted)
+        self._say(painted, layer)
 
 
 def _repaint(
-    objects: Sequence[Any], chosen: dict[int, int], cleanup: Any, shape: Any, shown: Any
+    objects: Sequence[Found],
+    chosen: dict[int, int],
+    cleanup: CleanUp,
+    shape: tuple[int, int],
+    shown: npt.NDArray[np.integer],
 ) -> tuple[Painted, str]:
     return paint_all(objects, chosen, cleanup, shape), mark_of(shown)

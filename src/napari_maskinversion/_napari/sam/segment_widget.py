@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from napari.layers import Points, Shapes
 from qtpy.QtCore import QSignalBlocker, Qt
@@ -23,6 +23,11 @@ from ..widgets.progress_row import FetchRow, ProgressRow
 from ..widgets.sections import LayerCombo, Note, button, check_box, combo_box, form, line, stack
 from .prompt_layers import BOXES, NEGATIVE, POSITIVE
 
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+
 _NONE: Final = "none: as drawn"
 _SHARES: Final = ("score", "stability", "overlap")
 _WIDTH: Final = 330  # pixels: names of layers and checkpoints may shrink, but not to nothing
@@ -31,7 +36,7 @@ _WIDTH: Final = 330  # pixels: names of layers and checkpoints may shrink, but n
 class SegmentWidget(QWidget):
     """Boxes, points, checkpoint, the Segment button, and the choice among an object's masks."""
 
-    def __init__(self, viewer: Any) -> None:
+    def __init__(self, viewer: ViewerModel) -> None:
         super().__init__()
         self._files: list[Path] = []
         tip = "Use the bounding box of each shape in a layer."
@@ -113,7 +118,7 @@ class SegmentWidget(QWidget):
             field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         for arrow in (self.previous, self.next):
             arrow.setFixedWidth(32)
-        rows: list[Any] = [
+        rows: list[tuple[str | QWidget, QWidget] | QWidget] = [
             (self.use_boxes, line(self.boxes, self.add_boxes)),
             (self.use_points, line(self.points, self.add_points)),
             ("New points", self.kind),
@@ -214,11 +219,11 @@ class SegmentWidget(QWidget):
             self.score.setText(f"Mask {index + 1} of {count}, score {score:.2f}")
 
 
-def is_shapes_layer(layer: Any) -> bool:
+def is_shapes_layer(layer: Layer) -> bool:
     """Return whether a layer may hold boxes."""
     return isinstance(layer, Shapes) and layer.metadata.get(OURS, BOXES) == BOXES
 
 
-def is_points_layer(layer: Any) -> bool:
+def is_points_layer(layer: Layer) -> bool:
     """Return whether a layer may hold points."""
     return isinstance(layer, Points) and not is_ours(layer)

@@ -1,15 +1,28 @@
 """The words that regions are labelled with, and the limits that flag suggestions."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+    from .vocabulary_widget import VocabularyWidget
 
 TAB = "label"
 
 
-def content(panel: Any) -> Any:
+class Panel(Protocol):
+    """What this topic needs of the panel."""
+
+    vocabulary: VocabularyWidget
+
+
+def content(panel: Panel) -> QWidget:
     """Return the content of the tab."""
     return panel.vocabulary
 
 
-def pages(panel: Any) -> dict[str, Any]:
+def pages(panel: Panel) -> dict[str, QWidget]:
     """Return the pages of the settings."""
     return {"Words and limits": panel.vocabulary.limits_page}

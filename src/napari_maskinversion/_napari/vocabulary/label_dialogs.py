@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from qtpy.QtCore import QEvent, QObject, Qt, Signal
+from qtpy.QtCore import QEvent, QModelIndex, QObject, Qt, Signal
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -211,13 +211,13 @@ class LabelDialog(QDialog):
     def _chosen(self) -> list[int]:
         return sorted(index.row() for index in self.table.selectionModel().selectedRows())
 
-    def _double_clicked(self, index: Any) -> None:
+    def _double_clicked(self, index: QModelIndex) -> None:
         if index.column() == _COLOR:
             self.choose_color()
         else:
             self.table.edit(index)
 
-    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Let Insert, Delete and Return act on rows unless a cell is being edited."""
         # The Return that ends editing a cell also arrives here.
         idle = self.table.state() != QAbstractItemView.State.EditingState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from qtpy.QtCore import QObject
 
@@ -19,7 +19,11 @@ from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
+
+    from ...engine.models.backbone import Backbone
 
 Reread = tuple["Results", "Results", "pd.DataFrame"]  # Before and after, and the new table
 _QUIET: Final = 400  # milliseconds without a change of the words
@@ -99,7 +103,7 @@ def _judge(before: Results, threshold: float | None, unsure: UncertaintyConfig) 
     return before, after, after.to_frame()
 
 
-def _rank(load: Any, before: Results, vocabulary: Vocabulary) -> Reread | None:
+def _rank(load: Callable[[], Backbone], before: Results, vocabulary: Vocabulary) -> Reread | None:
     start_torch()
     from ...pipeline.reranking import rerank
 

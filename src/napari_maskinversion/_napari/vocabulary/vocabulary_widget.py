@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from qtpy.QtCore import Signal
@@ -31,6 +31,10 @@ from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 from .label_dialogs import LabelDialog, LabelFiles
 from .limits_page import TemplatesWidget
+
+if TYPE_CHECKING:
+    from napari.layers import Image
+
 
 # Lines of the field: more of them while no table needs the room.
 _LINES, _MOST_LINES = 4, 10
@@ -88,7 +92,7 @@ class VocabularyWidget(Topic, QWidget):
         super().__init__()
         self._session = session
         self._prefilled = ""
-        self._brought: WeakSet[Any] = WeakSet()  # images whose words were filled in
+        self._brought: WeakSet[Image] = WeakSet()  # images whose words were filled in
         self._origin = ""  # the image whose words replaced the user's
         # Groups and colours by label, also of labels that are gone: undo may restore them.
         self._marks: dict[str, tuple[str, str]] = {}
@@ -279,7 +283,7 @@ class VocabularyWidget(Topic, QWidget):
         self.prefill_from_layers()
         self._follow_settings()
 
-    def prefill_from_layers(self, _: Any = None) -> None:
+    def prefill_from_layers(self, _: object = None) -> None:
         """Fill in the words that the chosen layers bring."""
         image, regions = self._session.run.layers
         words = vocabulary_of(image)

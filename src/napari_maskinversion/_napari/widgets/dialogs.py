@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 from weakref import ref
 
 from qtpy.compat import isalive
@@ -41,7 +40,7 @@ class ToolDialog(QDialog):
         layout.addWidget(self.buttons)
         content.installEventFilter(self)
 
-    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Make room for content that grows."""
         if event.type() == QEvent.Type.LayoutRequest:
             self._fit()
@@ -99,7 +98,7 @@ class WindowClosing(QObject):
         if window is not None and isalive(window):
             window.removeEventFilter(self)
 
-    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Tell of it, and let the window close."""
         if event.type() == QEvent.Type.Close:
             self.closing.emit()

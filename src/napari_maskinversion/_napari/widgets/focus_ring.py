@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, Qt
-from qtpy.QtGui import QColor, QPainter, QPen
+from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPen
 from qtpy.QtWidgets import QApplication, QWidget
 
 _WIDTH = 2
 _PLACED = (QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide)
+
+
+def _application() -> QApplication:
+    return QApplication.instance()
 
 
 class FocusRing(QObject):
@@ -23,13 +25,11 @@ class FocusRing(QObject):
 
     def follow(self) -> None:
         """Follow the focus."""
-        app: Any = QApplication.instance()
-        app.focusChanged.connect(self._moved)
+        _application().focusChanged.connect(self._moved)
 
     def stop(self) -> None:
         """Follow it no more."""
-        app: Any = QApplication.instance()
-        app.focusChanged.disconnect(self._moved)
+        _application().focusChanged.disconnect(self._moved)
         self._remove()
 
     def set_color(self, color: str) -> None:
@@ -73,7 +73,7 @@ class _Ring(QWidget):
             self._place()
         return False
 
-    def paintEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         """Draw the ring."""
         painter, half = QPainter(self), _WIDTH // 2
         painter.setPen(QPen(self._color, _WIDTH))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import NoneType
-from typing import Any, Final, get_args
+from typing import Any, Final, Protocol, get_args
 
 from magicgui.widgets import create_widget
 from magicgui.widgets.bases import RangedWidget
@@ -26,6 +26,13 @@ _LARGEST: Final = 1_000_000  # where neither the setting nor its metadata has a 
 _DECIMALS: Final = 2
 _MOST_DECIMALS: Final = 9
 _WIDEST: Final = 2**31 - 1  # of a spin box
+
+
+class Settings(Protocol):
+    """Settings by key, such as `RunSettings`."""
+
+    def get(self, key: str) -> object:
+        """Return a value."""
 
 
 class SettingsForm(QObject):
@@ -72,7 +79,7 @@ class SettingsForm(QObject):
         for key, value in values.items():
             self._fields[key].show(value)
 
-    def show_settings(self, settings: Any) -> None:
+    def show_settings(self, settings: Settings) -> None:
         """Show the values of `RunSettings`; nothing is emitted."""
         with QSignalBlocker(self):
             self.set_values({key: settings.get(key) for key in self._fields})
@@ -147,16 +154,16 @@ class _Field:
         # A slider has more decimals than it shows.
         return value if self._decimals is None else round(value, self._decimals)
 
-    def show(self, value: Any) -> None:
+    def show(self, value: object) -> None:
         if self.automatic is not None:
             self.automatic.setChecked(value is None)
         if value is not None:
             self._show(value)
             self._shown = self._number, value
 
-    def _show(self, value: Any) -> None:
+    def _show(self, value: object) -> None:
         """Show a value; a file may hold a number that one would not type."""
-        if not isinstance(self.widget, RangedWidget):
+        if not isinstance(value, int | float) or not isinstance(self.widget, RangedWidget):
             self.widget.value = value
         elif self._decimals is None:
             self._show_number(value, _WIDEST)

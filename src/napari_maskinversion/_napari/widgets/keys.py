@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QKeySequence
+from qtpy.QtGui import QKeyEvent, QKeySequence
 
 PANEL: Final = "Anywhere in the panel"
 SECTION: Final = "On the title of a section"
@@ -97,19 +97,19 @@ def shortcut(place: str, name: str) -> QKeySequence:
     return QKeySequence(named(place)[name].keys[0])
 
 
-def pressed(event: Any, place: str) -> str:
+def pressed(event: QKeyEvent, place: str) -> str:
     """Return the action of a key event in a place; "" for other keys."""
     modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
     return _actions(place).get((int(event.key()), modifiers), "")
 
 
-def copies(event: Any) -> bool:
+def copies(event: QKeyEvent) -> bool:
     """Return whether a key press copies, by the system's own key."""
     return bool(event.matches(QKeySequence.StandardKey.Copy))
 
 
 @cache
-def _actions(place: str) -> dict[tuple[int, Any], str]:
+def _actions(place: str) -> dict[tuple[int, Qt.KeyboardModifier], str]:
     actions = {}
     for key in named(place).values():
         for text in key.keys:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from napari.components import LayerList, ViewerModel
+    from napari.layers import Layer
+    from napari.utils.events import Event
 
 
 class LayerEvents:
@@ -12,7 +17,7 @@ class LayerEvents:
     napari tells of the layers' events by the list, too, so that nobody has to follow each layer.
     """
 
-    def __init__(self, viewer: Any, slots: Mapping[str, Callable[[Any], object]]) -> None:
+    def __init__(self, viewer: ViewerModel, slots: Mapping[str, Callable[[Event], object]]) -> None:
         self._events, self._slots = viewer.layers.events, slots
 
     def connect(self) -> None:
@@ -23,13 +28,13 @@ class LayerEvents:
         """Follow no more."""
         self._events.disconnect(self._heard)
 
-    def _heard(self, event: Any) -> None:
+    def _heard(self, event: Event) -> None:
         slot = self._slots.get(event.type)
         if slot is not None:
             slot(event)
 
 
-def layer_of(event: Any) -> Any:
+def layer_of(event: Event) -> Layer | LayerList:
     """Return the layer that an event is of; the list of layers for its own events."""
     return event.sources[0]
 
@@ -37,7 +42,10 @@ def layer_of(event: Any) -> Any:
 class LayerListWatch(LayerEvents):
     """Calls a function when layers are added, removed, moved or renamed, with the one added."""
 
-    def __init__(self, viewer: Any, changed: Callable[[Any], object]) -> None:
-        others = ("removed", "reordered", "changed", "name")
-        slots = dict.fromkeys(others, lambda _: changed(None))
-        super().__init__(viewer, {"inserted": lambda event: changed(event.value), **slots})
+    def __init__(self, viewer: ViewerModel, changed: Callable[[Layer | None], object]) -> None:
+        slots: dict[str, Callable[[Event], object]] = {
+            "inserted": lambda event: changed(event.value)
+        }
+        for name in ("removed", "reordered", "changed", "name"):
+            slots[name] = lambda _: changed(None)
+        super().__init__(viewer, slots)

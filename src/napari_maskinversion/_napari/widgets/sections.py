@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QObject, QPoint, QSignalBlocker, Qt, QTimer, Signal
-from qtpy.QtGui import QKeyEvent
+from qtpy.QtCore import QEvent, QObject, QPoint, QSignalBlocker, Qt, QTimer, Signal
+from qtpy.QtGui import QKeyEvent, QPaintEvent, QResizeEvent
 from qtpy.QtWidgets import (
     QAbstractButton,
     QCheckBox,
@@ -30,6 +30,11 @@ from qtpy.QtWidgets import (
 from superqt.utils import QSignalDebouncer
 
 from .keys import SECTION, pressed
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
 
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
 
@@ -76,7 +81,7 @@ class Section(QWidget):
         """Show the content."""
         self.toggle.setChecked(True)
 
-    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Let Enter toggle, as Space does."""
         is_ours = event.type() == QKeyEvent.Type.KeyPress and pressed(event, SECTION) == "toggle"
         if is_ours:
@@ -125,7 +130,7 @@ def one_at_a_time(*sections: Section) -> QWidget:
 class ElidedCombo(QComboBox):
     """Ends a text that does not fit with an ellipsis; Qt cuts it."""
 
-    def paintEvent(self, _: Any) -> None:  # noqa: N802 - Qt's name
+    def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         """Draw the box with a text that fits."""
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
@@ -148,13 +153,13 @@ class LayerCombo(ElidedCombo):
 
     layer_changed = Signal()
 
-    def __init__(self, viewer: Any, accepts: Callable[[Any], bool], empty: str) -> None:
+    def __init__(self, viewer: ViewerModel, accepts: Callable[[Layer], bool], empty: str) -> None:
         super().__init__()
         self._viewer = viewer
         self._accepts = accepts
         self._empty = empty
         self.setPlaceholderText(empty)
-        self._layers: list[Any] = []
+        self._layers: list[Layer] = []
         self._pinned = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumContentsLength(8)
@@ -163,17 +168,17 @@ class LayerCombo(ElidedCombo):
         self.activated.connect(self._pin)
 
     @property
-    def layer(self) -> Any:
+    def layer(self) -> Layer | None:
         """The chosen layer, or None."""
         index = self.currentIndex()
         return self._layers[index] if 0 <= index < len(self._layers) else None
 
-    def choose(self, layer: Any) -> None:
+    def choose(self, layer: Layer) -> None:
         """Choose a layer, if offered."""
         if layer in self._layers:
             self.setCurrentIndex(self._layers.index(layer))
 
-    def refresh(self, added: Any = None) -> None:
+    def refresh(self, added: Layer | None = None) -> None:
         """List the viewer's suitable layers; keep the choice, or take the new layer."""
         before = self.layer
         layers = self.suitable()
@@ -190,7 +195,7 @@ class LayerCombo(ElidedCombo):
         if self.layer is not before:
             self.layer_changed.emit()
 
-    def show_choice(self, layers: Sequence[Any], choice: Any) -> None:
+    def show_choice(self, layers: Sequence[Layer], choice: Layer | None) -> None:
         """List layers with one of them chosen, without emitting a signal."""
         self._layers = list(layers)
         with QSignalBlocker(self):
@@ -200,7 +205,7 @@ class LayerCombo(ElidedCombo):
             self.setCurrentIndex(self._layers.index(choice) if choice in self._layers else none)
             self.setEnabled(bool(layers))
 
-    def suitable(self) -> list[Any]:
+    def suitable(self) -> list[Layer]:
         """Return the viewer's layers that can be chosen, lowest first."""
         return [layer for layer in self._viewer.layers if self._accepts(layer)]
 
@@ -272,7 +277,7 @@ def line(*widgets: QWidget, shares: Sequence[int] = ()) -> QWidget:
 class _ScrollArea(QScrollArea):
     """Scrolls vertically; the bar leaves with the need for it, which Qt forgets at first."""
 
-    def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         """Lay out the bar once more."""
         super().resizeEvent(event)
         self.setVerticalScrollBarPolicy(self.verticalScrollBarPolicy())
@@ -367,7 +372,7 @@ class Note(QLabel):
         super().setText(text)
         self._claim_height()
 
-    def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         """Wrap at another width."""
         super().resizeEvent(event)
         self._claim_height()

@@ -13,7 +13,13 @@ from qtpy.QtCore import (
     Qt,
 )
 from qtpy.QtGui import QGuiApplication, QIcon, QKeyEvent
-from qtpy.QtWidgets import QAbstractItemView, QSizePolicy, QStyledItemDelegate, QTableView
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QSizePolicy,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+)
 
 from ...results.export.table_export import without_formula
 from .keys import copies
@@ -37,7 +43,7 @@ class RowsModel(QAbstractTableModel):
         """Return the number of columns."""
         return 0 if parent is not None and parent.isValid() else len(self.titles)
 
-    def headerData(self, section: int, orientation: Any, role: int = 0) -> Any:  # noqa: N802
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = 0) -> Any:  # noqa: N802
         """Return a title, or what it means."""
         roles = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
         if orientation != Qt.Orientation.Horizontal or role not in roles:
@@ -48,7 +54,7 @@ class RowsModel(QAbstractTableModel):
 class TrueIcons(QStyledItemDelegate):
     """Leaves the icons of selected rows as they are; Qt tints colours and pictures."""
 
-    def initStyleOption(self, option: Any, index: Any) -> None:  # noqa: N802 - Qt's name
+    def initStyleOption(self, option: QStyleOptionViewItem, index: QModelIndex) -> None:  # noqa: N802 - Qt's name
         """Use the same pixels in a selected row."""
         super().initStyleOption(option, index)
         if not option.icon.isNull():

@@ -25,6 +25,9 @@ from ..work.driver import Job, check_stopped, show
 from ..work.model_store import ModelStore
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from ...batch.image_task import ImageTask
     from ...engine.models.backbone import Backbone
     from ...library.library import Library
@@ -43,7 +46,7 @@ class About(NamedTuple):
 
     name: str
     summary: Summary | None = None
-    picture: Any = None  # Pixels (h, w, 3)
+    picture: npt.NDArray[np.uint8] | None = None  # Pixels (h, w, 3)
 
 
 @dataclass(slots=True)
@@ -123,7 +126,8 @@ def list_work(project: OpenProject, names: Sequence[str]) -> None:
         index = ProjectIndex.fresh(project, names)
     known = summaries(index, names)
     for name in names:
-        picture, summary = None, known[name]
+        picture: npt.NDArray[np.uint8] | None = None
+        summary = known[name]
         try:
             picture = thumbnail(project.path(name), project.settings_of(name).series, SIDE)
             if summary.regions is None and not summary.problem:
@@ -169,14 +173,14 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
     return outcome
 
 
-def _show_loading(news: Any) -> None:
+def _show_loading(news: object) -> None:
     if isinstance(news, str):
         show(Job(news))
     else:
         check_stopped()
 
 
-def _show_step(tasks: Sequence[ImageTask], reported: Sequence[str], progress: Any) -> None:
+def _show_step(tasks: Sequence[ImageTask], reported: Sequence[str], progress: object) -> None:
     if text := getattr(progress, "text", ""):
         done = min(len(reported), len(tasks) - 1)
         share = (done + (getattr(progress, "fraction", None) or 0.0)) / len(tasks)

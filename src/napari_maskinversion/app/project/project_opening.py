@@ -21,7 +21,7 @@ from ...batch.opened import OpenProject
 from ...batch.project_decisions import Summary, counted
 from ...batch.project_index import archive_file
 from ...images.channels import auto_limits, default_colours
-from ...images.lazy_plane import LazyPlane
+from ...images.lazy_plane import ArrayLike, LazyPlane
 from ...images.opening import open_image
 from ...images.plane_source import read_reduced
 from ...images.stack import Stack
@@ -46,7 +46,7 @@ _MOST_THUMBNAIL: Final = 60_000_000  # pixels of the smallest level; more would 
 class ImageLayer:
     """One layer of an image: all of it, or one channel."""
 
-    data: Any
+    data: ArrayLike | list[ArrayLike]
     only_first: bool = False  # Whether its other levels are for napari, and no part of the file
     options: dict[str, Any]  # For ``viewer.add_image``
 
@@ -194,11 +194,11 @@ def image_layers_of(stack: Stack, file: Path) -> tuple[ImageLayer, ...]:
     layers = []
     for number in range(channels):
         levels = [_channel(level, stack.axes, number) for level in stack.levels]
-        only_first = len(levels) == 1 and isinstance(levels[0], np.ndarray)
-        if only_first:
-            levels = _overviews(levels[0], _rows_and_columns(stack))
+        finest, only_first = levels[0], False
+        if len(levels) == 1 and isinstance(finest, np.ndarray):
+            levels = _overviews(finest, _rows_and_columns(stack))
             only_first = len(levels) > 1
-        data = levels if len(levels) > 1 else levels[0]
+        data = levels if len(levels) > 1 else finest
         options: dict[str, Any] = {
             "name": f"{file.name} {names[number]}".strip(),
             "rgb": "s" in stack.axes,
@@ -217,9 +217,10 @@ def image_layers_of(stack: Stack, file: Path) -> tuple[ImageLayer, ...]:
     return tuple(layers)
 
 
-def _overviews(pixels: npt.NDArray[Any], axes: tuple[int, int]) -> list[Any]:
+def _overviews(pixels: npt.NDArray[Any], axes: tuple[int, int]) -> list[ArrayLike]:
     """Return views of an image with fewer pixels, as napari draws no more than the window has."""
-    levels, side, step = [pixels], max(pixels.shape[axis] for axis in axes), 1
+    levels: list[ArrayLike] = [pixels]
+    side, step = max(pixels.shape[axis] for axis in axes), 1
     while side > _DRAWN * step:
         step *= 2
         key = tuple(slice(None, None, step if n in axes else 1) for n in range(pixels.ndim))
@@ -227,7 +228,7 @@ def _overviews(pixels: npt.NDArray[Any], axes: tuple[int, int]) -> list[Any]:
     return levels
 
 
-def _channel(level: Any, axes: Sequence[str], number: int) -> Any:
+def _channel(level: ArrayLike, axes: Sequence[str], number: int) -> ArrayLike:
     if not isinstance(level, np.ndarray):
         if np.prod(level.shape, dtype=np.float64) * np.dtype(level.dtype).itemsize <= _READ:
             level = np.asarray(level[(slice(None),) * len(axes)])

@@ -23,7 +23,7 @@ from ...images.opening import with_georeference
 from ...language.captions.bank import CaptionBank
 from ...language.labels.vocabulary import Vocabulary
 from ...pipeline.run import PlaneTask
-from ...pipeline.run_progress import Progress
+from ...pipeline.run_progress import Progress, RegionChunk
 from ...results.recipe import Recipe, Weights
 from ...results.results import Results
 from ...results.settings import RunSettings
@@ -152,7 +152,6 @@ class RunTask:
         show(words.READING_IMAGE)
         self._request = self._request.located()
         from ...pipeline import run
-        from ...pipeline.run_progress import RegionChunk
         from ...results.export.bundle import compress_masks
         from ..layer_input.run_input import identities, shown_to_model
 
@@ -166,7 +165,7 @@ class RunTask:
         model = self._store.load(model_name, device)
         show(Job(text=words.encoding(), fraction=0.0, note=self._store.note))
 
-        def follow(news: Any) -> None:
+        def follow(news: Progress | Tick | RegionChunk) -> None:
             if isinstance(news, RegionChunk):
                 self.results = news.so_far
             else:
@@ -193,7 +192,7 @@ class RunTask:
         job = Job(tasks=self._tasks, settings=settings, units=request.units)
         return job.run(model, request.vocabulary, bank)
 
-    def _update(self, progress: Any) -> RunUpdate:
+    def _update(self, progress: Progress | Tick | RegionChunk) -> RunUpdate:
         """Make what the window shows; with a table if there are new results and it is time."""
         text, fraction, note = "", 0.0, self._store.note
         if self._progress is not None:
@@ -216,11 +215,12 @@ class RunTask:
         self._table_due = begun + max(pause, 10 * made)
         return replace(update, record=self._request.record(results, table=table))
 
-    def _forming(self, progress: Any) -> Forming | None:
-        maps = getattr(progress, "maps", None)
-        if maps is None or not self._request.forming:
+    def _forming(self, progress: Progress | Tick | RegionChunk) -> Forming | None:
+        if not isinstance(progress, Progress) or not self._request.forming:
             return None
-        forming = heatmap(maps()[0], progress.input_size)
+        if progress.maps is None:
+            return None
+        forming = heatmap(progress.maps()[0], progress.input_size)
         return Forming(heatmap=forming, box=progress.box, position=progress.position)
 
     def _add_captions(self) -> None:

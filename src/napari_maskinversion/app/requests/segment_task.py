@@ -159,7 +159,7 @@ def _drawn(request: SegmentRequest) -> tuple[Found, ...]:
     return tuple(objects)
 
 
-def on_axes(labels: Any, plane: Plane) -> Any:
+def on_axes(labels: npt.NDArray[Any], plane: Plane) -> npt.NDArray[Any]:
     """Return a plane's labels with the axes of the image."""
     rows, columns = plane.cut.axes
     shape = [1] * len(plane.cut.index)
@@ -167,7 +167,7 @@ def on_axes(labels: Any, plane: Plane) -> Any:
     return (labels if rows < columns else labels.T).reshape(shape)
 
 
-def off_axes(data: Any, plane: Plane) -> Any:
+def off_axes(data: npt.NDArray[Any], plane: Plane) -> npt.NDArray[Any]:
     """Undo `on_axes`; an array of another size is returned as it is."""
     rows, columns = plane.cut.axes
     height, width = plane.shape
