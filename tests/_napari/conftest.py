@@ -25,7 +25,7 @@ from skimage.io import imsave
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers import notify
-from napari_maskinversion.app.session import session
+from napari_maskinversion.app.session import Session, session
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.app.work.preload import preload_torch
 from napari_maskinversion.base.progress import tell
@@ -40,6 +40,7 @@ from napari_maskinversion.results.results import Results
 from ..scenes import demo_model, picture
 from .made import made_info, made_region
 from .review.reviewing import switch_on
+from .running import running_jobs
 
 # Some tests import torch on the main thread with the viewer up, which the plugin never does.
 preload_torch()
@@ -260,6 +261,19 @@ def dock(qapp, viewer):
                 panel.shut_down()
                 panel.deleteLater()
     delete_later()
+
+
+@pytest.fixture
+def sessions(qapp):
+    """Make sessions whose jobs run without a panel."""
+    with ExitStack() as running:
+
+        def make():
+            session = Session()
+            running.enter_context(running_jobs(session))
+            return session
+
+        yield make
 
 
 @pytest.fixture

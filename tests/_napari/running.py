@@ -15,3 +15,24 @@ def running_jobs(session):
     runner.open()
     yield runner
     runner.close()
+
+
+@contextmanager
+def job_ends(qtbot, job):
+    """Wait, after a block, for the end of a job that it starts."""
+    ends = []
+
+    def note():
+        ends.append(job)
+
+    job.ended.connect(note)
+    yield
+    qtbot.waitUntil(lambda: bool(ends))
+    job.ended.disconnect(note)
+
+
+def texts_of(job):
+    """Return a list that gets what a job says from now on."""
+    texts = []
+    job.changed.connect(lambda: job.busy and texts.append(job.job.text))
+    return texts

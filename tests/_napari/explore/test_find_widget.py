@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QFileDialog, QLabel
 from napari_maskinversion._napari.plugin.commands import everyday_1
 from napari_maskinversion.app.work import driver
 from napari_maskinversion.images.sample_scenes import load_scene
+from tests._napari.running import texts_of
 
 CAPTIONS = [
     "a picture of grapes",
@@ -58,9 +59,8 @@ def test_regions_get_captions_of_a_bank(
     qtbot, panel, monkeypatch, tmp_path, run_to_end, messages, counted, export
 ):
     part = panel.captions
-    texts = []
     monkeypatch.setattr(driver, "LONGEST_INTERVAL", 0.0)  # every piece of news reaches the panel
-    panel.runner.progressed.connect(lambda update: texts.append(update.text))
+    texts = texts_of(panel.runner)
     run_to_end(panel)
     assert any(text.startswith("Labels ") and text.endswith(" of 4") for text in texts)
     assert not shown(panel)

@@ -13,9 +13,10 @@ from napari_maskinversion.batch.project_decisions import summarize
 from napari_maskinversion.batch.project_index import archive_file
 from napari_maskinversion.pipeline.inputs import open_inputs
 from napari_maskinversion.results.export.archive import open_archive
+from tests._napari.running import job_ends
 from tests.scenes import label_image, picture
 
-from .conftest import FAST, WAIT, accept_all, go, on_disk, open_project, suggested
+from .conftest import FAST, accept_all, go, on_disk, open_project, suggested
 
 SECOND = "cell-2.tif"
 
@@ -85,7 +86,7 @@ def test_results_on_all_planes_are_compared_with_the_regions_of_all_planes(qtbot
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
     session = panel.session
-    with qtbot.waitSignal(panel.changes.worker.done, timeout=WAIT):
+    with job_ends(qtbot, panel.changes.job):
         session.run.edits += 1
     assert not session.run.changed_regions
     assert not staleness(session)

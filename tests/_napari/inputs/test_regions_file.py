@@ -17,7 +17,7 @@ from napari_maskinversion._napari.inputs.input_widget import InputWidget
 from napari_maskinversion._napari.inputs.regions_file import RegionsFileController
 from napari_maskinversion._napari.plugin.annotation_files import annotations_of_layer
 from napari_maskinversion.app.requests.preparing import prepare
-from napari_maskinversion.app.session import Scope, Session
+from napari_maskinversion.app.session import Scope
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.images.opening import open_image
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
@@ -40,11 +40,11 @@ ITEMS = (
 
 
 @pytest.fixture
-def panel(qtbot, monkeypatch, messages):
+def panel(qtbot, monkeypatch, messages, sessions):
     """Part 1 of the panel with the button, of a viewer without a window."""
     viewer = ViewerModel()
     viewer.add_image(np.zeros(SHAPE), name="photo", **PLACE)
-    session = Session()
+    session = sessions()
     chosen = InputWidget(viewer, session)
     qtbot.addWidget(chosen)
     chosen.follow()

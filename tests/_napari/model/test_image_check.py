@@ -56,7 +56,7 @@ def test_a_fetch_by_the_warning_can_be_cancelled_resumes_and_ends_with_the_model
     begun = "Fetching ViT-B-16/openai: 2 of 4 MB"
     qtbot.waitUntil(lambda: foot.status.text() == begun)
     qtbot.mouseClick(foot.cancel, LEFT)
-    qtbot.waitUntil(lambda: photograph.session.status.download is None)
+    qtbot.waitUntil(lambda: not photograph.download.job.busy)
     assert photograph.session.run.settings.model == "demo"
     assert model_state(get_spec(CLIP)) == "to fetch"
 

@@ -12,7 +12,6 @@ from napari_maskinversion._napari.model.model_widget import ModelWidget
 from napari_maskinversion._napari.model.own_model import OwnModel
 from napari_maskinversion._napari.panel.panel_state import PanelState
 from napari_maskinversion.app.requests.preparing import check_on_disk
-from napari_maskinversion.app.session import Session
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.app.work.preload import warm_up
 from napari_maskinversion.base.errors import ModelError
@@ -27,8 +26,8 @@ TINY = "ViT-B-32"
 class Page:
     """The page *Model* of the settings, with what drives it."""
 
-    def __init__(self, qtbot):
-        self.qtbot, self.session, self.store = qtbot, Session(), ModelStore()
+    def __init__(self, qtbot, session):
+        self.qtbot, self.session, self.store = qtbot, session, ModelStore()
         self.part = ModelWidget(self.session)
         qtbot.addWidget(self.part)
         self.own = OwnModel(self.session, self.part, self.store)
@@ -40,7 +39,7 @@ class Page:
         field.clear()
         self.qtbot.keyClicks(field, str(name))
         self.qtbot.keyClick(field, ENTER)
-        self.qtbot.waitUntil(lambda: not self.own.worker.busy)
+        self.qtbot.waitUntil(lambda: not self.own.job.busy)
 
     @property
     def problem(self):
@@ -48,9 +47,9 @@ class Page:
 
 
 @pytest.fixture
-def page(qtbot):
+def page(qtbot, sessions):
     warm_up()
-    return Page(qtbot)
+    return Page(qtbot, sessions())
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.panel.foot import Foot, step_of
 from napari_maskinversion._napari.run_requests.fetching import download_job
-from napari_maskinversion.app.session import Action, RunState, Session
+from napari_maskinversion.app.session import Action, RunState, Session, job_kinds
 from napari_maskinversion.app.work.driver import Job
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
@@ -171,10 +171,17 @@ def test_how_a_run_ended_is_said_of_its_image_only(foot, session, layers):
     assert foot.status.text().startswith("16 of 43 regions done.")
 
 
+def show_download(session, job):
+    """Show how far a download is, as if one were at work."""
+    download = session.jobs.of(job_kinds.DOWNLOAD)
+    download.job = job
+    download.changed.emit()
+
+
 def test_a_download_shows_its_progress_and_cancel_while_the_next_step_stays(foot, session, qtbot):
-    session.status.download = download_job("ViT-B-16/openai")
+    show_download(session, download_job("ViT-B-16/openai"))
     assert foot.status.text() == "Fetching ViT-B-16/openai ..."
-    session.status.download = download_job("ViT-B-16/openai", 150_000_000, 600_000_000)
+    show_download(session, download_job("ViT-B-16/openai", 150_000_000, 600_000_000))
     assert foot.status.text() == "Fetching ViT-B-16/openai: 150 of 600 MB"
     assert foot.progress.value() == foot.progress.maximum() // 4
     assert foot.button.isEnabled()
@@ -188,10 +195,10 @@ def test_a_download_shows_its_progress_and_cancel_while_the_next_step_stays(foot
     assert foot.status.text().startswith("Encoding the image")
     assert "regions are kept" in foot.cancel.toolTip()
     session.run.progress = RunState()
-    session.status.download = replace(download_job("ViT-B-16/openai", 1, 2), stopping=True)
+    show_download(session, replace(download_job("ViT-B-16/openai", 1, 2), stopping=True))
     assert foot.status.text().startswith("Stopping ...")
     assert not foot.cancel.isEnabled()
-    session.status.download = None
+    show_download(session, None)
     assert foot.cancel.isHidden()
     assert foot.progress.isHidden()
 

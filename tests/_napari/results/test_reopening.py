@@ -14,6 +14,7 @@ from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations.annotation_reading import read_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from tests._napari.explore.test_why_widget import choose, heat, opened, press, wait
+from tests._napari.running import job_ends
 from tests.engine.tiny import tiny_clip
 
 from .test_export_controller import reopen, save
@@ -41,7 +42,7 @@ def test_a_stack_comes_back_plane_by_plane(qtbot, widget, slow, run_to_end, tmp_
     viewer.dims.set_point(0, 1)
     widget.input.scope.planes.setCurrentIndex(0)  # as in a new window
     reopen(qtbot, widget, path)
-    with qtbot.waitSignal(widget.changes.worker.done):
+    with job_ends(qtbot, widget.changes.job):
         widget.session.run.edits += 1
     assert not widget.session.run.changed_regions
     assert not staleness(widget.session).scope

@@ -15,9 +15,20 @@ from tests.scenes import picture
 def settled(qtbot, panel):
     def quiet():
         live = panel.live
-        return not live.worker.busy and live.worker.idle and not live._timer.isActive()
+        return not live.job.busy and live.job.idle and not live._timer.isActive()
 
     qtbot.waitUntil(quiet)
+
+
+def watch_answers(panel, monkeypatch, answers):
+    """Add each answer of live mode to a list, too."""
+    show = panel.live.results.show
+
+    def watched(answer):
+        answers.append(answer)
+        show(answer)
+
+    monkeypatch.setattr(panel.live.results, "show", watched)
 
 
 @pytest.fixture
@@ -145,7 +156,7 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
     cells.paint((40, 30), 1)
     qtbot.waitUntil(held.is_set)
     said = []
-    live.live.worker.done.connect(said.append)
+    watch_answers(live, monkeypatch, said)
     cells.paint((20, 90), 7)
     qtbot.waitUntil(lambda: not live.live._timer.isActive())
     monkeypatch.setattr(MaskInverter, "invert", count)
@@ -159,7 +170,7 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
 
 def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, run_to_end):
     asked = []
-    monkeypatch.setattr(live.live.worker, "start", asked.append)
+    monkeypatch.setattr(live.live.job, "start", lambda work, *_, **options: asked.append(work))
     cells = live._viewer.layers["cells"]
     cells.paint((40, 30), 1)
     live.start()
@@ -219,14 +230,14 @@ def test_an_answer_about_an_image_that_was_left_is_dropped(qtbot, live, monkeypa
         return count(self, *given, **options)
 
     monkeypatch.setattr(MaskInverter, "invert", slow)
-    live.live.worker.done.connect(done.append)
+    watch_answers(live, monkeypatch, done)
     viewer.layers["cells"].paint((40, 30), 1)
     qtbot.waitUntil(held.is_set)
     for name in ("QUIET", "LATEST"):
         monkeypatch.setattr(live_controller, name, 60_000)  # nothing is asked about the next one
     session.choose(image=large)
     go.set()
-    qtbot.waitUntil(lambda: live.live.worker.idle)
+    qtbot.waitUntil(lambda: live.live.job.idle)
     qtbot.wait(50)
     assert done == []
     assert session.run.record is None

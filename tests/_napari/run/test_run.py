@@ -14,6 +14,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco_writing import write_coco
+from tests._napari.running import texts_of
 
 
 def press(qtbot, button):
@@ -35,9 +36,8 @@ def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
     widget.start()
     assert not widget.foot.button.isEnabled()
     assert widget.foot.cancel.isEnabled()
-    texts, rows = [], []
-    widget.runner.progressed.connect(lambda update: texts.append(update.text))
-    widget.runner.progressed.connect(lambda _: rows.append(widget.results.model.rowCount()))
+    texts, rows = texts_of(widget.runner), []
+    widget.runner.changed.connect(lambda: rows.append(widget.results.model.rowCount()))
     slow.go.release(100)
     ended(qtbot, widget)
     rows.append(widget.results.model.rowCount())

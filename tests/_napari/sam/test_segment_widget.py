@@ -22,7 +22,6 @@ from napari_maskinversion._napari.sam.prompt_layers import (
 )
 from napari_maskinversion._napari.sam.segment_controller import SegmentController
 from napari_maskinversion.app.layer_input.coordinates import Grid, ViewPoint, plane_of
-from napari_maskinversion.app.session import Session
 from napari_maskinversion.base.progress import telling
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.regions.annotations.label_maps import draw_labels
@@ -34,7 +33,7 @@ from napari_maskinversion.regions.sam.prompts import (
     read_points,
 )
 from napari_maskinversion.regions.sam.sam_loading import load_segmenter
-from tests._napari.running import running_jobs
+from tests._napari.running import texts_of
 from tests.regions.sam.tiny import save_tiny, tiny_sam2
 
 PLACE = {"scale": (2.0, 0.5), "rotate": 30, "translate": (7.0, -3.0)}
@@ -48,20 +47,19 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.fixture
-def panel(qtbot, scene):
+def panel(qtbot, scene, sessions):
     """The section in its part of the panel, of a viewer without a window."""
     viewer = ViewerModel()
     viewer.add_image(scene[0], name="photo")
-    session = Session()
+    session = sessions()
     chosen = InputWidget(viewer, session)
     control = SegmentController(viewer, session, chosen)
     qtbot.addWidget(chosen)
     chosen.follow()
     control.follow()
     control.dialog.bring()
-    with running_jobs(session):
-        yield SimpleNamespace(_viewer=viewer, session=session, input=chosen, segment=control)
-        control.stop()
+    yield SimpleNamespace(_viewer=viewer, session=session, input=chosen, segment=control)
+    control.stop()
     chosen.stop()
 
 
@@ -336,7 +334,7 @@ def _everything(panel, checkpoint, config):
 def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
     qtbot, panel, part, checkpoint, monkeypatch
 ):
-    go, texts = threading.Semaphore(0), []
+    go = threading.Semaphore(0)
     real = segmenter.Segmenter.segment
 
     def slow(self, source, prompts):
@@ -355,8 +353,7 @@ def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
     panel._viewer.add_shapes([rectangle(10, 20, 60, 90)])
     before = panel.input.regions.layer
     part.use_file(checkpoint)
-    job = panel.segment.job
-    job.changed.connect(lambda: job.busy and texts.append(job.job.text))
+    texts = texts_of(panel.segment.job)
     count = len(panel._viewer.layers)
     qtbot.mouseClick(part.run, Qt.MouseButton.LeftButton)
     assert not part.run.isEnabled()
@@ -470,13 +467,13 @@ def test_a_checkpoint_is_fetched_with_progress_and_then_on_disk(
     assert "[2 MB to fetch]" in part.checkpoint.currentText()
     qtbot.mouseClick(part.fetching.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: part.fetching.bar.value() > 0)
-    assert panel.session.status.download.name == spec.name
-    panel.session.stop_download()  # as Cancel of the panel does
-    qtbot.waitUntil(lambda: not panel.segment.fetching.worker.busy)
+    assert panel.segment.fetching.job.job.name == spec.name
+    panel.segment.fetching.job.cancel()  # as Cancel of the panel does
+    qtbot.waitUntil(lambda: not panel.segment.fetching.job.busy)
     assert not spec.is_on_disk
     hub.pause = 0
     qtbot.mouseClick(part.fetching.button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not panel.segment.fetching.worker.busy)
+    qtbot.waitUntil(lambda: not panel.segment.fetching.job.busy)
     assert "[on disk]" in part.checkpoint.currentText()
     assert part.fetching.button.isHidden()
 

@@ -36,7 +36,7 @@ def threshold(qtbot, panel, text):
 
 
 def settle(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.rerank.worker.busy)
+    qtbot.waitUntil(lambda: not panel.rerank.job.busy)
 
 
 def said(panel, column="suggestion"):

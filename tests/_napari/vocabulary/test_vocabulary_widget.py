@@ -10,7 +10,6 @@ from qtpy.QtWidgets import QColorDialog, QDialogButtonBox, QFileDialog, QLineEdi
 
 from napari_maskinversion._napari.vocabulary import vocabulary_widget
 from napari_maskinversion._napari.vocabulary.vocabulary_widget import VocabularyWidget
-from napari_maskinversion.app.session import Session
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.language.labels.files import read_label_file
 from napari_maskinversion.language.labels.label import TEMPLATES
@@ -21,8 +20,8 @@ CLASSIFIER = Path(__file__).parents[2] / "learning/version_1.safetensors"
 
 
 @pytest.fixture
-def part(qtbot):
-    made = VocabularyWidget(Session())
+def part(qtbot, sessions):
+    made = VocabularyWidget(sessions())
     qtbot.addWidget(made)
     made.show()
     return made
@@ -179,7 +178,9 @@ def test_words_changed_in_the_table_replace_the_text_and_ctrl_z_brings_it_back(q
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".csv", ".yaml"])
-def test_what_is_saved_can_be_loaded(qtbot, part, tmp_path, monkeypatch, messages, suffix):
+def test_what_is_saved_can_be_loaded(
+    qtbot, part, sessions, tmp_path, monkeypatch, messages, suffix
+):
     menu(part)["dota"].trigger()
     part.none.setChecked(True)
     part.threshold.setValue(0.31)
@@ -192,7 +193,7 @@ def test_what_is_saved_can_be_loaded(qtbot, part, tmp_path, monkeypatch, message
     file = tmp_path / f"list{suffix}"
     assert f"Saved 15 words in {file}" in messages[-1]
     assert ("file cannot hold" in messages[-1]) == (suffix != ".yaml")
-    other = VocabularyWidget(Session())
+    other = VocabularyWidget(sessions())
     qtbot.addWidget(other)
     other.files.read(file)
     settled(qtbot, other)
@@ -299,8 +300,8 @@ def test_own_prompts_are_looked_at_while_they_are_typed(qtbot, part):
     assert part.vocabulary() == Vocabulary(("cat",), ("a sketch of a {}.", "{} in"))
 
 
-def test_words_that_the_chosen_model_does_not_know_are_named_while_they_are_typed(qtbot):
-    session = Session()
+def test_words_that_the_chosen_model_does_not_know_are_named_while_they_are_typed(qtbot, sessions):
+    session = sessions()
     part = VocabularyWidget(session)
     qtbot.addWidget(part)
     part.follow()

@@ -14,12 +14,14 @@ from types import SimpleNamespace
 import pytest
 
 import napari_maskinversion
+from napari_maskinversion.app.review.review_target import ReviewTarget
 from napari_maskinversion.app.session import Scope, Session, job_kinds, subjects
 from napari_maskinversion.app.session.jobs import JobKind
 from napari_maskinversion.app.session.records import ResultRecord
 from napari_maskinversion.app.session.state import RunState
 from napari_maskinversion.app.work.driver import Job, JobError, Partial, show
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base.identity import RegionIdentity, RegionKey
 from napari_maskinversion.base.progress import tick
 from napari_maskinversion.results.results import Results
 
@@ -100,7 +102,9 @@ def session(layers):
 def show_results(session):
     info = made_info(None, session.run.settings)
     results = Results(info, tuple(made_region(number + 1) for number in range(3)))
-    session.show(ResultRecord(results=results, snapshot=session.run.snapshot()))
+    identities = (RegionIdentity(RegionKey(1), "0" * 32, (0, 0, 4, 4)),)
+    snapshot = session.run.snapshot()
+    session.show(ResultRecord(results=results, snapshot=snapshot, identities=identities))
 
 
 def show_as_other_results(session):
@@ -117,6 +121,7 @@ def threads(session):
 
 def change(subject, session, layers):
     """Let there be something else that a job may be about."""
+    other_channels = Scope(channels="displayed")
     changes = {
         subjects.image_chosen: lambda: setattr(session.run, "image", layers[2]),
         subjects.layers_chosen: lambda: setattr(session.run, "regions", layers[3]),
@@ -125,8 +130,21 @@ def change(subject, session, layers):
         subjects.results_shown: lambda: show_as_other_results(session),
         subjects.region_selected: lambda: session.select(1),
         subjects.run_at_work: lambda: session.begin_run(session.run.snapshot()),
+        subjects.run_regions: lambda: show_results(session),
+        subjects.is_live: lambda: setattr(session.run, "live", True),
+        subjects.plane_in_view: lambda: session.turn_to((("z", 1),)),
+        subjects.channels_chosen: lambda: setattr(
+            session.run, "scope", Scope(channels="displayed")
+        ),
+        subjects.model_chosen: lambda: session.run.change_settings({"model": "ViT-B-16/openai"}),
+        subjects.review_target: lambda: setattr(session.review, "target", target_of(session)),
     }
     changes[subject]()
+
+
+def target_of(session):
+    """What a review of the results can be opened of."""
+    return ReviewTarget(session.run.results, session.run.image, None, {})
 
 
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

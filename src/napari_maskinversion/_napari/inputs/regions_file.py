@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QInputDialog
 from ...app.layer_input.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
 from ...app.layer_input.label_layers import COVERED, layer_of
 from ...app.layer_input.layer_facts import file_of, path_of
-from ...app.session import Session, Topic
+from ...app.session import Session, Topic, job_kinds
 from ...base.errors import InputError, ManyImagesError
 from ...base.identity import Position
 from ...base.wording import counted
@@ -32,7 +32,6 @@ from ...regions.annotations.label_maps import read_names
 from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
 from ..widgets.dialogs import ask_file, file_filter
 from ..workers.notify import inform, refuse, refusing
-from ..workers.worker import Worker
 from .input_widget import InputWidget
 
 if TYPE_CHECKING:
@@ -62,16 +61,11 @@ class RegionsFileController(Topic, QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._part = viewer, session, part
-        self.reading = Worker("latest", "Reading regions", self._show, refuse, parent=self)
+        self.reading = session.jobs.of(job_kinds.READ_REGIONS)
 
     def bind(self) -> None:
         """Follow the session."""
         self.after(self.open_file, self._session.run.open_regions)
-
-    def stop(self) -> None:
-        """Drop the pending file, and follow the session no more."""
-        super().stop()
-        self.reading.drop()
 
     def ask(self) -> None:
         """Ask for a file and read it."""
@@ -91,7 +85,7 @@ class RegionsFileController(Topic, QObject):
             return
         with refusing():
             target = Target.of(layer, ViewPoint.of(self._viewer), list(self._viewer.layers))
-            self.reading.start(partial(read_regions_file, path, target))
+            self.reading.start(partial(read_regions_file, path, target), self._show)
 
     def _show(self, outcome: Read | Which) -> None:
         if isinstance(outcome, Which):
@@ -119,7 +113,8 @@ class RegionsFileController(Topic, QObject):
             False,
         )
         if chosen:
-            self.reading.start(partial(read_regions_file, outcome.path, outcome.target, name))
+            work = partial(read_regions_file, outcome.path, outcome.target, name)
+            self.reading.start(work, self._show)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

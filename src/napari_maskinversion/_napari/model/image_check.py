@@ -11,7 +11,7 @@ from qtpy.QtCore import QObject
 from ...app.layer_input.coordinates import ViewPoint, plane_of
 from ...app.layer_input.input_pictures import Picture, copy_picture
 from ...app.requests.preparing import background_of, image_layers
-from ...app.session import Session, Snapshot, Topic
+from ...app.session import Session, Snapshot, Topic, job_kinds
 from ...app.work.model_store import ModelStore
 from ...app.work.preload import is_warm
 from ...base.errors import MaskInversionError
@@ -20,7 +20,6 @@ from ...images.opening import georeference_of
 from ...images.plane_source import brightness_note
 from ..widgets.layer_list import LayerEvents, layer_of
 from ..widgets.sections import debouncer
-from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -48,7 +47,7 @@ class ImageCheck(Topic, QObject):
         self._plane: Position | None = None  # that was looked at
         looks = dict.fromkeys(("data", "contrast_limits"), self._renewed)
         self._events = LayerEvents(viewer, looks)
-        self.worker = Worker("latest", "Looking at the image", self._answered, parent=self)
+        self.job = session.jobs.of(job_kinds.LOOK_AT_IMAGE)
         self._pause = debouncer(self, _QUIET, self._start)
 
     def bind(self) -> None:
@@ -63,7 +62,6 @@ class ImageCheck(Topic, QObject):
         super().stop()
         self._events.disconnect()
         self._pause.cancel()
-        self.worker.drop()
 
     def _renewed(self, event: Event) -> None:
         """Look at the new pixels of the same layer."""
@@ -79,7 +77,7 @@ class ImageCheck(Topic, QObject):
         """Look at the image when nothing has changed for a while, unless that was done."""
         if not self._is_current():
             session = self._session
-            self.worker.drop()
+            self.job.drop()
             # Without PyTorch it would hold up the window's first seconds.
             if session.run.image is not None and is_warm():
                 self._pause.throttle()
@@ -112,8 +110,8 @@ class ImageCheck(Topic, QObject):
         except MaskInversionError:
             self._session.run.looked_at = None
             return  # a run will say it
-        self._plane = plane  # an answer about another one is dropped
-        self.worker.start(partial(_look, snapshot, picture, view, self._store))
+        self._plane = plane
+        self.job.start(partial(_look, snapshot, picture, view, self._store), self._answered)
 
     def _answered(self, answer: tuple[Snapshot, bool, str, bool]) -> None:
         self.checked, unknown, note, self._session.run.georeferenced = answer

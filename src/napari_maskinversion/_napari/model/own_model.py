@@ -7,7 +7,7 @@ from functools import partial
 
 from qtpy.QtCore import QObject
 
-from ...app.session import Session, Topic
+from ...app.session import Session, Topic, job_kinds
 from ...app.work.model_store import ModelStore
 from ...app.work.preload import start_torch
 from ...base import progress_words as words
@@ -16,7 +16,6 @@ from ...engine.models.registry import model_state, unread_spec
 from ...engine.models.specs import ModelSpec
 from ..run_requests.fetching import Fetching
 from ..workers.notify import inform
-from ..workers.worker import Worker
 from .model_widget import ModelWidget
 
 
@@ -28,28 +27,20 @@ class OwnModel(Topic, QObject):
     ) -> None:
         super().__init__(parent)
         self._session, self._part, self._store = session, part, store
-        say = part.own.problem.say
-        self.worker = Worker("latest", "Reading the model", self._read, say, parent=self)
-        self.worker.progressed.connect(lambda update: say(f"{update.text} ..."))
-        name = "The list of architectures"
-        self._listing = Worker("single", name, part.own.offer, parent=self)
+        self.job = session.jobs.of(job_kinds.READ_MODEL)
+        self._listing = session.jobs.of(job_kinds.LIST_ARCHITECTURES)
         part.own.asked.connect(self._ask)
 
     def bind(self) -> None:
         """Follow the session."""
         run = self._session.run.events
         self.after(self._tell_store, run.settings)
+        self.after(self._show_job, self.job.changed)
         self._tell_store()
 
     def list_architectures(self) -> None:
         """List them once open_clip is loaded, which this does not wait for."""
-        self._listing.start(_architectures)
-
-    def stop(self) -> None:
-        """Follow the session no more."""
-        super().stop()
-        self.worker.drop()
-        self._listing.drop()
+        self._listing.start(_architectures, self._part.own.offer)
 
     def _tell_store(self, _: object = None) -> None:
         settings = self._session.run.settings
@@ -57,7 +48,12 @@ class OwnModel(Topic, QObject):
 
     def _ask(self, name: str, architecture: str | None) -> None:
         device = self._session.run.settings.device
-        self.worker.start(partial(_read, name, architecture, device, self._store))
+        work = partial(_read, name, architecture, device, self._store)
+        self.job.start(work, self._read, failed=self._part.own.problem.say)
+
+    def _show_job(self) -> None:
+        if self.job.job is not None and self.job.job.text:
+            self._part.own.problem.say(f"{self.job.job.text} ...")
 
     def _read(self, answer: tuple[ModelSpec, str | None]) -> None:
         self._part.own.problem.say("")

@@ -49,7 +49,7 @@ class PanelController(Topic, QObject):
         self.part = PanelHeader(panel, panel.input, self._session)
         self.part.keys.clicked.connect(self.show_keys)
         self.part.photographs.clicked.connect(lambda _=False: panel.download.choose(INSTEAD))
-        self.pages = StoragePage(self.preferences)
+        self.pages = StoragePage(self.preferences, panel.session.jobs)
         self.pages.changed.connect(self._save)
         self.pages.cleared.connect(panel.model.fill)
         self.pages.forget_asked.connect(self.forget)
@@ -96,7 +96,6 @@ class PanelController(Topic, QObject):
     def stop(self) -> None:
         """Write the last state and stop following napari's page."""
         super().stop()
-        self.pages.stop()
         self.part.stop()
         self.page.disconnect()
         self._state.stop()
@@ -113,7 +112,7 @@ class PanelController(Topic, QObject):
     def show_doctor(self) -> None:
         """Check the installation, and show what is wrong."""
         if self.doctor is None:
-            self.doctor = DoctorDialog(self._panel)
+            self.doctor = DoctorDialog(self._panel, self._session.jobs)
         self.doctor.bring()
 
     # -- preferences --------------------------------------------------------------------------

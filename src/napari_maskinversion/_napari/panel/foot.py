@@ -9,7 +9,16 @@ from typing import Final
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFrame, QPushButton
 
-from ...app.session import Action, NextStep, Session, Staleness, Topic, next_step, staleness
+from ...app.session import (
+    Action,
+    NextStep,
+    Session,
+    Staleness,
+    Topic,
+    job_kinds,
+    next_step,
+    staleness,
+)
 from ...base import progress_words as words
 from ...base.wording import counted
 from ..widgets.keys import PANEL, named, shortcut
@@ -120,6 +129,7 @@ class Foot(Topic, QFrame):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
+        self._download = session.jobs.of(job_kinds.DOWNLOAD)
         self._action: Action | None = None
         self._notice_action: Action | None = None
         self.estimate = ""
@@ -171,7 +181,8 @@ class Foot(Topic, QFrame):
         self.after(self.show_state, run.live, self._session.project.events.state)
         self.after(self.show_state, review.row, review.rows, review.state, review.reviewing)
         self.after(self.show_state, review.decided_count, review.changes)
-        self.after(self.show_state, status.tab, status.download, status.many, status.notice)
+        self.after(self.show_state, status.tab, status.many, status.notice)
+        self.after(self.show_state, self._download.changed)
         self.after(self._answered, *inputs)  # a message stays until the user changes one of these
         self.after(self._turned, status.tab)
         self.show_state()
@@ -217,7 +228,7 @@ class Foot(Topic, QFrame):
         for action, smaller_button in self.beside.items():
             smaller_button.setVisible(action in step.beside)
         # A run comes before work on many images, and that before a download; also for Cancel.
-        other = None if run.running else session.status.many or session.status.download
+        other = None if run.running else session.status.many or self._download.job
         working = run.running or other is not None
         self.cancel.setVisible(working)
         self.cancel.setEnabled(run.phase == "running" if other is None else not other.stopping)
@@ -261,7 +272,7 @@ class Foot(Topic, QFrame):
         stopping = f"{words.STOPPING} ..."
         if run.running:
             return stopping if run.phase == "stopping" else run.job.text or f"{words.STARTING} ..."
-        job = session.status.many or session.status.download
+        job = session.status.many or self._download.job
         if job is None:
             return ""
         return stopping if job.stopping else job.text

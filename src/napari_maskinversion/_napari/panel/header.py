@@ -9,7 +9,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QShortcut
 from qtpy.QtWidgets import QGridLayout, QWidget
 
-from ...app.session import Session, Topic
+from ...app.session import Session, Topic, job_kinds
 from ...base.cache_folder import is_offline
 from ...engine.models.registry import get_spec, model_state, short_name
 from ...engine.models.specs import DEMO
@@ -33,6 +33,7 @@ class PanelHeader(Topic, QWidget):
     def __init__(self, panel: QWidget, inputs: QWidget, session: Session) -> None:
         super().__init__()
         self._session = session
+        self._downloads = session.jobs.of(job_kinds.DOWNLOAD)
         self._colors: dict[str, str] = {}
         key = named(PANEL)["help"]
         tip = f"Help: all keys, the docs, this installation ({key.shown})"
@@ -68,8 +69,8 @@ class PanelHeader(Topic, QWidget):
     def bind(self) -> None:
         """Follow the session."""
         run = self._session.run.events
-        status = self._session.status.events
-        self.after(self.show_model, run.settings, run.image, run.doubt, status.download, run.record)
+        self.after(self.show_model, run.settings, run.image, run.doubt, run.record)
+        self.after(self.show_model, self._downloads.began, self._downloads.ended)
         self.after(lambda _: self.seen.say(self._session.run.image_note), run.image, run.looked_at)
         self.show_model()
         self.seen.say(self._session.run.image_note)
@@ -94,7 +95,7 @@ class PanelHeader(Topic, QWidget):
         offer, tip = _instead() if unknown else ("", "")
         self.photographs.setText(offer)
         self.photographs.setToolTip(tip)
-        self.photographs.setVisible(bool(offer) and self._session.status.download is None)
+        self.photographs.setVisible(bool(offer) and not self._downloads.busy)
         self.model.setText(f"\N{WARNING SIGN} {UNKNOWN}" if unknown else about)
         weight = "bold" if unknown else "normal"
         back, text = (self._colors.get(name, "") for name in ("amber", "on amber"))

@@ -16,11 +16,12 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from ...app.session import job_kinds
+from ...app.session.jobs import Jobs
 from ...doctor.checks import Report, examine
 from ..widgets.dialogs import ToolDialog
 from ..widgets.keys import KEYS
 from ..widgets.sections import button, column
-from ..workers.worker import Worker
 
 DOCS: Final = "https://napari-maskinversion.github.io/napari-maskinversion/"
 WAIT: Final = (
@@ -67,7 +68,7 @@ class KeysDialog(ToolDialog):
 class DoctorDialog(ToolDialog):
     """What ``napari-maskinversion doctor`` prints; examined anew each time it is opened."""
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, jobs: Jobs) -> None:
         self.text = QPlainTextEdit(WAIT)
         tip = "Copy the text to report a problem"
         self.copy_button = button("Copy", tip, self.copy, name="Copy for a report")
@@ -78,18 +79,12 @@ class DoctorDialog(ToolDialog):
         self.text.setAccessibleName("What is installed and what is wrong")
         self.text.setToolTip("The output of napari-maskinversion doctor")
         self.text.setTabChangesFocus(True)
-        self.worker = Worker(
-            "single",
-            "The check of the installation",
-            self._show,
-            self.text.setPlainText,
-            parent=self,
-        )
+        self._job = jobs.of(job_kinds.CHECK_INSTALLATION)
         self.resize(680, 420)
 
     def bring(self) -> None:
         """Show the window and examine the installation."""
-        if self.worker.start(examine):
+        if self._job.start(examine, self._show, failed=self.text.setPlainText):
             self.text.setPlainText(WAIT)
             self.copy_button.setEnabled(False)
         super().bring()

@@ -18,7 +18,7 @@ from pydantic import (
 from qtpy.QtCore import QObject
 
 from ...app.review.review_options import ReviewOptions
-from ...app.session import Topic
+from ...app.session import Topic, job_kinds
 from ...base.config_parts import ConfigPart
 from ...base.errors import ConfigError
 from ...base.preferences import FILE, LAST, load
@@ -26,7 +26,6 @@ from ...results.settings import RunSettings, settings_by_key
 from ..results.results_columns import ColumnState
 from ..widgets.sections import debouncer
 from ..workers.notify import inform
-from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from .panel_parts import PanelParts
@@ -126,7 +125,7 @@ class StateKeeper(Topic, QObject):
         self._panel, self._session = panel, panel.session
         self._model, self._vocabulary = panel.model, panel.vocabulary
         self._columns, self._review = panel.results.columns, panel.review.part.form
-        self._writing = Worker("queue", "Saving the panel", parent=self)
+        self._writing = panel.session.jobs.of(job_kinds.SAVE_PANEL)
         self._unsaved = False
         self._saving = debouncer(self, QUIET, self._write)
         self._first, self._last = PanelState(), PanelState()

@@ -8,6 +8,8 @@ from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
+from ...app.session import job_kinds
+from ...app.session.jobs import Jobs
 from ...base.cache_folder import VARIABLE, cache_folder
 from ...base.errors import ConfigError
 from ...base.preferences import Preferences
@@ -16,8 +18,7 @@ from ...results.settings import fields_of
 from ..widgets.dialogs import ask_folder, confirm
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, button, form, line, stack
-from ..workers.notify import inform, refuse
-from ..workers.worker import Worker
+from ..workers.notify import inform
 
 _CHOICES = ("heatmap", "palette", "offline")  # in forms; what applies at start has napari's page
 
@@ -33,7 +34,7 @@ class StoragePage(QWidget):
     unload_asked = Signal()
     forget_asked = Signal()
 
-    def __init__(self, preferences: Preferences) -> None:
+    def __init__(self, preferences: Preferences, jobs: Jobs) -> None:
         super().__init__()
         self._preferences = preferences
         self.usage: Usage | None = None
@@ -59,12 +60,8 @@ class StoragePage(QWidget):
             "Settings, words, prompts, columns and tab",
             self._ask_forget,
         )
-        self._measuring = Worker(
-            "latest", "Measuring the cache", self._show_usage, self.sizes.setText, parent=self
-        )
-        self._clearing = Worker(
-            "queue", "Clearing the cache", self._on_cleared, refuse, parent=self
-        )
+        self._measuring = jobs.of(job_kinds.MEASURE_CACHE)
+        self._clearing = jobs.of(job_kinds.CLEAR_CACHE)
         rows, folder = self.form.rows(), settings["cache_folder"]
         self.display = [rows["heatmap"], rows["palette"]]
         for one in (self.browse, self.clear, self.unload, self.forget):
@@ -103,11 +100,7 @@ class StoragePage(QWidget):
         self.cache_folder.setToolTip(
             f"The environment variable {VARIABLE} sets this folder." if fixed else self._about
         )
-        self._measuring.start(usage)
-
-    def stop(self) -> None:
-        """Stop measuring."""
-        self._measuring.drop()
+        self._measuring.start(usage, self._show_usage, failed=self.sizes.setText)
 
     def ask_clear(self) -> None:
         """List the files that would be deleted, and delete them if the user agrees."""
@@ -124,7 +117,7 @@ class StoragePage(QWidget):
         if confirm(self, "Clear the cache?", text):
             self.clear.setEnabled(False)
             names = [kind.name for kind in KINDS]
-            self._clearing.start(lambda: clear(names))
+            self._clearing.start(lambda: clear(names), self._on_cleared)
 
     def _edited(self) -> None:
         values = {**dict(self._preferences), **self.form.values()}

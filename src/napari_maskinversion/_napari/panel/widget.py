@@ -103,7 +103,7 @@ class MaskInversionWidget(Topic, PanelParts):
         self.canvas = ResultsOnCanvas(self._viewer)
         self.region = RegionOnCanvas(session, self.canvas)
         self.run_controller = RunController(self._viewer, session, self.canvas, self.store, self)
-        self.runner = self.run_controller.worker
+        self.runner = self.run_controller.job
         yield False
         self.review = ReviewController(self.canvas, self.store, self)
         yield False
@@ -120,7 +120,7 @@ class MaskInversionWidget(Topic, PanelParts):
         self.live = LiveController(self._viewer, session, self.store, self)
         self.rerank = RerankController(session, self.store, self)
         self.changes = Changes(self._viewer, session, self)
-        self.estimator = Estimator(self)
+        self.estimator = Estimator(session, self)
         self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, session, self)
@@ -296,6 +296,7 @@ class MaskInversionWidget(Topic, PanelParts):
             self._connected = False
             self.closed.emit()
             self.closing.release()
+            self.threads.stop()
             self.controller.stop()
             super().stop()
             self._viewer.events.theme.disconnect(self._on_theme)
@@ -435,7 +436,7 @@ class MaskInversionWidget(Topic, PanelParts):
         elif self.session.status.many is not None:
             self.images.across.cancel()
         else:
-            self.session.stop_download()
+            self.download.job.cancel()
 
     def _estimation(self) -> Work | None:
         """Return the function that estimates a run, or live mode's first answer."""

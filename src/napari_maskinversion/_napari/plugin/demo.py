@@ -145,18 +145,14 @@ def _record(viewer: Viewer, widget: MaskInversionWidget, out: Path) -> int:
     from ...results.export.catalogue import write_results
     from ...results.printing import print_results
 
-    failures: list[str] = []
-    widget.runner.failed.connect(failures.append)
+    session = widget.session
     if not _wait(lambda: not widget.runner.busy, _PATIENCE):
-        failures.append(f"The run did not end within {_PATIENCE:.0f} s.")
-    record = widget.session.run.record
-    if failures or record is None:
-        reason = (
-            widget.session.status.notice.text
-            if widget.session.status.notice
-            else "There are no results."
-        )
-        print(failures[0] if failures else reason, file=sys.stderr)
+        print(f"The run did not end within {_PATIENCE:.0f} s.", file=sys.stderr)
+        return 1
+    record, notice = session.run.record, session.status.notice
+    if record is None or session.run.progress.phase != "done":
+        reason = "There are no results." if notice is None else notice.text
+        print(reason, file=sys.stderr)
         return 1
     _wait(lambda: False, 1.0)  # the heatmap has to reach the canvas
     source = {**record.source, "sample": _SAMPLE}

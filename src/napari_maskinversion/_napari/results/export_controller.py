@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QMenu, QWidget
 from ...app.layer_input.layer_facts import file_of, is_regions, levels_of
 from ...app.layer_input.layer_features import ACCEPTED, withdraw
 from ...app.layer_input.viewer_protocols import RegionsLayer
-from ...app.session import Session, Topic, outdated, same_regions
+from ...app.session import Session, Topic, job_kinds, outdated, same_regions
 from ...base.errors import InputError
 from ...results.columns import columns_in
 from ...results.export.bundle import Bundle, compress_masks
@@ -24,7 +24,6 @@ from ...review.reporting import decision_records
 from ..widgets.dialogs import ask_file, ask_folder, ask_where, may_replace
 from ..widgets.sections import button, check_box, check_entry, debouncer, line
 from ..workers.notify import inform, refuse, refusing
-from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
 
 if TYPE_CHECKING:
@@ -64,14 +63,8 @@ class ExportController(Topic, QObject):
         session.run.features = False  # as the box is; the session may be older
         self.features.toggled.connect(self._switch_features)
         self._features_later = debouncer(self, _QUIET, self._keep_features)
-        self.saving = Worker(
-            "queue",
-            "The export",
-            inform,
-            lambda reason: refuse(f"Could not export: {reason}"),
-            parent=self,
-        )
-        self.opening = Worker("latest", "Opening results", self._opened, refuse, parent=self)
+        self.saving = session.jobs.of(job_kinds.EXPORT)
+        self.opening = session.jobs.of(job_kinds.OPEN_RESULTS)
         self._fill_menu()
 
     def _fill_menu(self) -> None:
@@ -130,11 +123,9 @@ class ExportController(Topic, QObject):
         self.export.setVisible(bool(self._session.run.results))
 
     def stop(self) -> None:
-        """Abandon pending work; files are complete or absent."""
+        """Write what waits for a pause, and follow the session no more."""
         super().stop()
         self._features_later.flush()
-        self.saving.drop()
-        self.opening.drop()
 
     # -- out ----------------------------------------------------------------------------------
 
@@ -180,7 +171,7 @@ class ExportController(Topic, QObject):
             return f"Saved {names} in {targets[0][1].parent}"
 
         with refusing():
-            self.saving.start(partial(write, self._bundle()))
+            self.saving.start(partial(write, self._bundle()), inform, failed=_cannot_export)
 
     def _bundle(self) -> Callable[[], Bundle]:
         """Return a function for the worker that makes the bundle of the results shown."""
@@ -259,11 +250,16 @@ class ExportController(Topic, QObject):
             refuse("First open the image that the results belong to.")
             return
         with refusing():
-            self.opening.start(partial(open_results, path, image, levels_of(image)[0]))
+            work = partial(open_results, path, image, levels_of(image)[0])
+            self.opening.start(work, self._opened)
 
     def _opened(self, reopened: Reopened) -> None:
         with refusing():
             inform(show_reopened(self._viewer, self._session, reopened))
+
+
+def _cannot_export(reason: str) -> None:
+    refuse(f"Could not export: {reason}")
 
 
 def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:

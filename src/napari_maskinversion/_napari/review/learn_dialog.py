@@ -10,12 +10,13 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem, QWidget
 
 from ...app.review.learning import Trained
+from ...app.session import job_kinds
+from ...app.session.jobs import Jobs
 from ...base.wording import counted
 from ...language.labels.learned import SUFFIX
 from ..widgets.dialogs import ToolDialog, ask_where, file_filter, may_replace
 from ..widgets.sections import Note, button, line, stack
-from ..workers.notify import inform, refuse
-from ..workers.worker import Worker
+from ..workers.notify import inform
 
 _WIDE: Final = 380  # pixels: the four columns
 _LISTED: Final = 5  # doubtful decisions
@@ -27,7 +28,7 @@ class LearnDialog(ToolDialog):
 
     doubted = Signal(object, bool)  # `Trained`, of which to look at; and whether in the gallery
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, jobs: Jobs) -> None:
         self.summary, self.notes = Note(), Note()
         self.table = QTableWidget(0, len(_COLUMNS))
         self.table.setHorizontalHeaderLabels(_COLUMNS)
@@ -51,7 +52,7 @@ class LearnDialog(ToolDialog):
         stack(content, self.summary, self.table, self.notes, buttons, spacing=6)
         super().__init__("Learned from decisions", content, parent)
         self._trained: Trained | None = None
-        self._writing = Worker("queue", "Saving the classifier", inform, refuse, parent=self)
+        self._writing = jobs.of(job_kinds.SAVE_CLASSIFIER)
 
     def show_trained(self, trained: Trained) -> None:
         """Show a classifier."""
@@ -87,7 +88,7 @@ class LearnDialog(ToolDialog):
         """Save the classifier; ask before replacing a file."""
         path = path if path.suffix.lower() == SUFFIX else path.with_name(path.name + SUFFIX)
         if self._trained is not None and may_replace(self, [path]):
-            self._writing.start(partial(_write, self._trained, path))
+            self._writing.start(partial(_write, self._trained, path), inform)
 
 
 def _write(trained: Trained, path: Path) -> str:

@@ -17,6 +17,7 @@ from ...app.session import (
     Snapshot,
     Topic,
     changed_rows,
+    job_kinds,
     same_regions,
     same_run,
     session_of,
@@ -29,7 +30,6 @@ from ..layers.accepted_texts import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
-from ..workers.worker import Worker
 from .decision_actions import Deciding
 from .learn_dialog import LearnDialog
 from .review_keeper import ReviewKeeper
@@ -57,7 +57,7 @@ class ReviewController(Topic, QObject):
         self.deciding = Deciding(self._session, self.keeper, self)
         self._options, self._word = ReviewOptions(), ""
         self.learned: LearnDialog | None = None
-        self._cropper = Worker("latest", "The crop", self.part.crop.show_crop, parent=self)
+        self._cropping = self._session.jobs.of(job_kinds.CROP)
         self._timer = debouncer(self, _LAYER_PAUSE, self.write_layer)
         self._stay = False  # the user's region when the next review opens
         self._connect()
@@ -162,7 +162,6 @@ class ReviewController(Topic, QObject):
             except Exception as error:  # the file's lock must be released even if the layer fails
                 report(error)
         self._canvas.texts.remove()
-        self._cropper.drop()
         self.part.crop.show_crop(None)
         self.part.show_ready(False)
         self.part.show_switch(False)
@@ -293,7 +292,7 @@ class ReviewController(Topic, QObject):
 
     def _trained(self, trained: Trained) -> None:
         if self.learned is None:
-            self.learned = LearnDialog(self.part)
+            self.learned = LearnDialog(self.part, self._session.jobs)
             self.learned.doubted.connect(self._look_again)
         self.learned.show_trained(trained)
 
@@ -350,7 +349,7 @@ class ReviewController(Topic, QObject):
     def _show_crop(self, state: ReviewState) -> None:
         region = None if state.row is None else state.results.regions[state.row]
         reader = None if region is None else self._canvas.crop(region)
-        self._cropper.drop()
+        self._cropping.drop()
         if reader is None or not reader[1]:
             self.part.crop.show_crop(None)  # never that of another region
         if reader is not None:
@@ -358,7 +357,7 @@ class ReviewController(Topic, QObject):
             if quick:
                 self.part.crop.show_crop(make())
             else:
-                self._cropper.start(make)
+                self._cropping.start(make, self.part.crop.show_crop, about=[lambda _: state.row])
 
     def _show_together(self) -> None:
         if self.state is not None:

@@ -17,6 +17,7 @@ from ...app.layer_input.layer_features import FeatureWriter
 from ...app.layer_input.viewer_protocols import RegionsLayer
 from ...app.review.review_state import ReviewState
 from ...app.review.review_target import ReviewTarget
+from ...app.session import job_kinds
 from ...base.errors import InputError, NotSavedError
 from ...base.identity import ImageIdentity, RegionIdentity, RegionKey, identify_image
 from ...base.wording import counted
@@ -25,7 +26,6 @@ from ...results.results import Results
 from ...review.queue import ReviewQueue
 from ...review.review import Review
 from ..widgets.sections import pause
-from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -57,15 +57,8 @@ class ReviewKeeper(QObject):
         super().__init__(parent)
         self._viewer, self._session = viewer, session
         self.unasked = False
-        self._finder = Worker("latest", "Looking for decisions", self._decided_before, parent=self)
-        self._opener = Worker(
-            "latest",
-            "Opening the review",
-            self._opened,
-            self.refused,
-            discard=_discard,
-            parent=self,
-        )
+        self._finder = session.jobs.of(job_kinds.FIND_DECISIONS)
+        self._opener = session.jobs.of(job_kinds.OPEN_REVIEW)
         # Image and regions of the next results
         self._next: tuple[Image, FeatureWriter] | None = None
         # Regions and pixels that the open review was opened with.
@@ -123,12 +116,11 @@ class ReviewKeeper(QObject):
         if self.state is not None or self._opener.busy:
             self.begin(unasked=self.unasked)
         elif not record.decisions and (request := self._request()) is not None:
-            self._finder.start(partial(find_decisions, request))
+            self._finder.start(partial(find_decisions, request), self._decided_before)
             self._tell_opening()
 
-    def _decided_before(self, results: Results | None) -> None:
-        idle = self.state is None and not self._opener.busy
-        if idle and self.target is not None and self.target.results is results:
+    def _decided_before(self, decided: bool) -> None:
+        if decided and self.state is None and not self._opener.busy:
             self.begin(unasked=True)
 
     def renew(self, before: Results, after: Results) -> None:
@@ -158,7 +150,12 @@ class ReviewKeeper(QObject):
             elif not self.close():
                 return
         close_orphaned_reviews()
-        self._opener.start(partial(open_review, request))
+        self._opener.start(
+            partial(open_review, request),
+            self._opened,
+            failed=self.refused.emit,
+            discard=_discard,
+        )
         self._tell_opening()
 
     def _request(self, any_image: bool = False) -> ReviewRequest | None:
@@ -228,22 +225,17 @@ class ReviewKeeper(QObject):
         target, layer = self.target, event.value
         if target is None or layer not in (target.image, target.layer):
             return
-        self._drop()
+        self._opener.drop()
         self._session.review.target = None
         self.close()
         self.left.emit(str(layer.name))
 
     def stop(self) -> None:
         """Close the review and release the layers."""
-        self._drop()
         self.close(last=True)
         self._session.review.target = self._next = None
         self._settling.stop()
         self._session.review.opening = False
-
-    def _drop(self) -> None:
-        self._opener.drop()
-        self._finder.drop()
 
     def _opened(self, opened: OpenedReview) -> None:
         request, review, queue = opened
@@ -301,11 +293,11 @@ class OpenedReview(NamedTuple):
         return self.review is self.request.review
 
 
-def find_decisions(opening: ReviewRequest) -> Results | None:
-    """Return the results if decisions about their image are on the disk."""
+def find_decisions(opening: ReviewRequest) -> bool:
+    """Return whether decisions about the image are on the disk."""
     from ...review.decision_file import has_decisions
 
-    return opening.results if has_decisions(opening.file, opening.identity) else None
+    return has_decisions(opening.file, opening.identity)
 
 
 def open_review(opening: ReviewRequest) -> OpenedReview:

@@ -13,11 +13,10 @@ from qtpy.QtCore import QObject
 from ...app.layer_input.coordinates import ViewPoint
 from ...app.layer_input.layer_facts import MOVES
 from ...app.requests.preparing import chosen_ids, image_layers, prepare
-from ...app.session import ResultRecord, Session, Topic, same_run
+from ...app.session import ResultRecord, Session, Topic, job_kinds, same_run
 from ...base.errors import InputError, MaskInversionError
 from ..widgets.layer_list import LayerEvents, layer_of
 from ..widgets.sections import debouncer
-from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -42,7 +41,6 @@ _LOOKS: Final = (
 class Change:
     """What differs from a record: keys of regions, and the image if it was compared."""
 
-    record: ResultRecord
     regions: frozenset[RegionKey]
     image: bool | None
     pixels: bool = False  # Not only contrast, colours and the like
@@ -60,8 +58,8 @@ class Changes(Topic, QObject):
         self._record: ResultRecord | None = None  # the last one
         self._watch = ImageWatch(viewer)
         self._watch.changed.connect(self._image_touched)
-        self.worker = Worker("latest", "Comparing with the results", self._compared, parent=self)
-        self.worker.ended.connect(partial(setattr, session.run, "comparing", False))
+        self.job = session.jobs.of(job_kinds.COMPARE_WITH_RESULTS)
+        self._due = False  # Whether a comparison follows after the pause
         self._pause = debouncer(self, _QUIET, self._start)
 
     def bind(self) -> None:
@@ -71,6 +69,7 @@ class Changes(Topic, QObject):
         self.after(self._record_changed, run.record)
         self.after(self._later, run.edits, run.scope, run.record)
         self.after(self._compare_choice, run.picks, run.scope, run.record)
+        self.after(self._ended, self.job.ended)
         self._record_changed(self._session.run.record)
         self._later()
 
@@ -81,7 +80,6 @@ class Changes(Topic, QObject):
         self._record = None
         self._watch.drop()
         self._pause.cancel()
-        self.worker.drop()
 
     def _watch_image(self, _: object) -> None:
         session, record = self._session, self._session.run.record
@@ -114,20 +112,26 @@ class Changes(Topic, QObject):
         self._later()
 
     def _later(self, _: object = None) -> None:
-        self.worker.drop()
         record = self._session.run.record
-        if (
+        self._due = (
             record is not None
             and record.settled
-            and record.identities
+            and bool(record.identities)
             and not self._session.run.live
-        ):
+        )
+        self.job.drop()
+        if self._due:
             self._pause.throttle()
         else:
             self._pause.cancel()
             self._session.run.comparing = False
 
+    def _ended(self) -> None:
+        if not self._due:
+            self._session.run.comparing = False
+
     def _start(self) -> None:
+        self._due = False
         session, record = self._session, self._session.run.record
         run_input = None
         if record is not None and record.finder is not None and not session.run.progress.running:
@@ -137,12 +141,9 @@ class Changes(Topic, QObject):
             session.run.comparing = False
             return
         image = self._touched and record.shown is not None
-        self.worker.start(partial(_compare, run_input, record, image))
+        self.job.start(partial(_compare, run_input, record, image), self._compared)
 
     def _compared(self, change: Change) -> None:
-        record = self._session.run.record
-        if record is None or record.identities is not change.record.identities:
-            return
         self._session.run.changed_regions = change.regions
         if change.image is not None:
             self._touched, self._session.run.image_changed = False, change.image
@@ -162,9 +163,9 @@ def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
         now = tuple(one for one in now if one.key.id in record.only)
     keys = frozenset(one.key for one in set(now) ^ set(record.painted_as or record.identities))
     if not image:
-        return Change(record, keys, None)
+        return Change(keys, None)
     different = record.recipe.differences(shown_to_model(run_input))
-    return Change(record, keys, bool(different), any(map(changes_pixels, different)))
+    return Change(keys, bool(different), any(map(changes_pixels, different)))
 
 
 class ImageWatch:

@@ -15,22 +15,20 @@ from ...app.layer_input.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ...app.layer_input.layer_facts import is_shapes
 from ...app.requests.live_updater import LiveAnswer, LiveUpdater
 from ...app.requests.preparing import make_request
-from ...app.session import ResultRecord, Session, Topic
+from ...app.requests.run_task import RunUpdate
+from ...app.session import ResultRecord, Session, Topic, job_kinds
 from ...base.errors import InputError, MaskInversionError
 from ...base.wording import counted
 from ..layers.overlays import COLOR
 from ..widgets.sections import Note, check_box, debouncer, pause
 from ..workers.notify import inform
-from ..workers.worker import Worker
 from .changes import ImageWatch
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Shapes
 
-    from ...app.work.driver import Job
     from ...app.work.model_store import ModelStore
-    from ...base.identity import RegionKey
     from ...results.results import Results
 
 # Milliseconds without an edit before an update, and the longest wait while edits continue.
@@ -62,24 +60,24 @@ class LiveController(Topic, QObject):
         self.switch, self.line = check_box("Live", tip, name=name), Note(name="Status of live mode")
         self.line.hide()
         self.results = LiveResults(session, self)
-        self.worker = Worker("latest", "Live mode", self._answered, self._refuse, parent=self)
+        self.job = session.jobs.of(job_kinds.LIVE)
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer)
         self._watch.changed.connect(self.later)
         # Not superqt's debouncer: the wait becomes shorter while edits continue.
         self._timer = pause(self, QUIET, self._ask)
         self._since: float | None = None  # time of the first edit after the last update
         self.switch.toggled.connect(self._switched)
-        self.worker.progressed.connect(self._progressed)
-        self.worker.ended.connect(partial(self._mark, frozenset()))
 
     def bind(self) -> None:
         """Update after everything that changes the results."""
         run = self._session.run.events
         self.after(self.later, run.layers, run.edits, run.settings, run.scope, run.vocabulary)
-        self.after(self._layers_changed, run.layers)
+        self.after(self._show_outlines, run.layers)
         self.after(self._picked, run.picks)
         self.after(self._run_changed, run.running)
         self.after(self._show_switch, run.live)
+        self.after(self._show_job, self.job.changed)
+        self.after(self._mark_none, self.job.ended)
 
     def stop(self) -> None:
         """Switch off, and follow the session no more."""
@@ -110,7 +108,6 @@ class LiveController(Topic, QObject):
     def _pause(self) -> None:
         self._timer.stop()
         self._since = None
-        self._drop()
         if self._session.run.live:
             self.line.say("Live mode continues after the run.")
 
@@ -118,10 +115,9 @@ class LiveController(Topic, QObject):
         """Switch off, and release image, results and layers."""
         self._timer.stop()
         self._since = None
-        self._drop()
+        self._session.run.live = False  # and with it the job
         self._updater.clear()
         self._watch.drop()
-        self._session.run.live = False
         self._show_switch(False)
         self.line.say("")
         self._session.settle("live")
@@ -141,12 +137,6 @@ class LiveController(Topic, QObject):
             self._pause()
         else:
             self._ask()
-
-    def _layers_changed(self, *_: object) -> None:
-        """Drop an answer about other layers."""
-        if self._session.run.live:
-            self._drop()
-        self._show_outlines()
 
     def _show_outlines(self, *_: object) -> None:
         """Let shapes leave visible what they are drawn around."""
@@ -175,11 +165,12 @@ class LiveController(Topic, QObject):
             picture = self._watch.picture(image, channels)
             request = make_request(self._viewer, self._session, picture=picture, keep=True)
         except MaskInversionError as error:
-            self._drop()
+            self.job.drop()
             self._refuse(str(error))
             return
         self._watch.keep(request, image, channels)
-        self.worker.start(partial(self._updater.update, request))
+        work = partial(self._updater.update, request)
+        self.job.start(work, self._answered, news=self._mark, failed=self._refuse)
 
     def _pixels(self) -> int:
         """Return the pixels of image or labels, whichever are more, on the displayed plane."""
@@ -204,24 +195,22 @@ class LiveController(Topic, QObject):
         self.line.say("")
         self._session.refuse("live", f"Live: {reason}")
 
-    def _progressed(self, news: Job) -> None:
-        self.line.say(f"Live: {news.text} ...")
-        self._mark(getattr(news, "computing", frozenset()))
+    def _show_job(self) -> None:
+        if self.job.job is not None and self.job.job.text:
+            self.line.say(f"Live: {self.job.job.text} ...")
 
-    def _drop(self) -> None:
-        self.worker.drop()
-        self._mark(frozenset())  # a dropped worker does not tell that it ended
+    def _mark(self, update: RunUpdate) -> None:
+        self._session.run.computing = update.computing
 
-    def _mark(self, computing: frozenset[RegionKey]) -> None:
-        self._session.run.computing = computing
+    def _mark_none(self) -> None:
+        self._session.run.computing = frozenset()
 
     def _answered(self, answer: LiveAnswer) -> None:
-        if self._session.run.live:
-            count = 0 if answer.record is None else len(answer.record.identities)
-            self._session.settle("live")
-            text = f"{counted(count, 'region')} up to date" if count else "no regions yet"
-            self.line.say(f"Live: {text}.")
-            self.results.show(answer)
+        count = 0 if answer.record is None else len(answer.record.identities)
+        self._session.settle("live")
+        text = f"{counted(count, 'region')} up to date" if count else "no regions yet"
+        self.line.say(f"Live: {text}.")
+        self.results.show(answer)
 
 
 class LiveResults(QObject):

@@ -9,13 +9,12 @@ from qtpy.QtCore import QObject
 
 from ...app.requests.preparing import make_request
 from ...app.requests.run_task import RunTask, RunUpdate
-from ...app.session import Phase, ResultRecord, RunState, Session, Topic
+from ...app.session import Phase, ResultRecord, RunState, Session, Topic, job_kinds
 from ...app.work.driver import Job
 from ...app.work.model_store import ModelStore
 from ...results.agreement import agreement_of
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..workers.notify import inform, refuse, refusing
-from ..workers.worker import Worker
+from ..workers.notify import inform, refusing
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -39,37 +38,30 @@ class RunController(Topic, QObject):
         self._viewer, self._session, self._canvas, self._store = viewer, session, canvas, store
         self._finder: PlaneFinder | None = None  # while heatmaps are shown as they form
         self._noted: set[str] = set()  # models whose flags were explained
-        kept = "The regions finished before are kept."
-        self.worker = Worker("single", "The run", self._done, refuse, kept=kept, parent=self)
-        self.worker.progressed.connect(self._progressed)
-        self.worker.ended.connect(self._ended)
+        self.job = session.jobs.of(job_kinds.RUN)
 
     def bind(self) -> None:
         """Follow the session."""
         review = self._session.review.events
         self.after(self._row_selected, review.row)
         self.after(lambda: self.cancel(), self._session.run.cancel)
-
-    def stop(self) -> None:
-        """Abandon a run, and follow the session no more."""
-        super().stop()
-        if self.worker.busy:  # the run may be that of another panel
-            self.worker.drop()
-            self._ended()
+        self.after(self._show_job, self.job.changed)
+        self.after(self._ended, self.job.ended)
 
     def start(self, *, keep: bool = False) -> None:
         """Start a run, or show why it cannot start.
 
         With ``keep`` regions that have not changed since the results shown keep their embeddings.
         """
-        if self.worker.busy or self._session.run.progress.running:
+        if self.job.busy or self._session.run.progress.running:
             return
         with refusing():
             request = self.request(keep=keep)
             # The results shown stay until the first new ones: a refused run loses nothing.
             self._finder = request.input.finder if request.forming else None
             self._session.begin_run(request.snapshot)
-            self.worker.start(RunTask(request, self._store).work)
+            work = RunTask(request, self._store).work
+            self.job.start(work, self._done, news=self._show_update)
 
     def request(self, *, keep: bool = False) -> Request:
         """Return what a run would work on now."""
@@ -77,22 +69,20 @@ class RunController(Topic, QObject):
 
     def cancel(self) -> None:
         """Stop at the next step; finished regions stay."""
-        self.worker.cancel()
-        if self.worker.busy:
+        self.job.cancel()
+        if self.job.busy:
             self._session.run.progress = replace(self._session.run.progress, phase="stopping")
 
-    def _progressed(self, update: Job) -> None:
+    def _show_job(self) -> None:
+        if self.job.job is not None:
+            self._session.run.progress = replace(self._session.run.progress, job=self.job.job)
+
+    def _show_update(self, update: RunUpdate) -> None:
         session = self._session
-        run = session.run.progress
-        if not isinstance(update, RunUpdate):  # before the run itself
-            session.run.progress = replace(run, job=update)
-            return
         if update.record is not None:
             session.show(update.record)
-        # Without the results that the update brings: the session has them.
-        job = Job(update.text, update.fraction, update.note, update.done, update.total)
-        session.run.progress = replace(run, job=job)
-        image = None if run.snapshot is None else run.snapshot.image
+        snapshot = session.run.progress.snapshot
+        image = None if snapshot is None else snapshot.image
         if update.forming is not None and self._finder is not None and image is session.run.image:
             self._canvas.show_forming(update.forming, image, self._finder)
 

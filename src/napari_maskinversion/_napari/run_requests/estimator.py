@@ -8,9 +8,9 @@ from typing import Final
 from qtpy.QtCore import QObject, Signal
 
 from ...app.requests.estimating import Work
+from ...app.session import Session, job_kinds
 from ...base.errors import MaskInversionError
 from ..widgets.sections import debouncer
-from ..workers.worker import Worker
 
 QUIET: Final = 400  # milliseconds without a change
 
@@ -21,28 +21,28 @@ class Estimator(QObject):
     due = Signal()  # nothing has changed for a while: whoever follows calls `estimate`
     ready = Signal(str)  # the estimate, or why there is none
 
-    def __init__(self, parent: QObject) -> None:
+    def __init__(self, session: Session, parent: QObject) -> None:
         super().__init__(parent)
         self._waiting = False
         self._pause = debouncer(self, QUIET, self.due.emit)
-        self._worker = Worker("latest", "The estimate", self.ready.emit, self.ready, parent=self)
+        self._job = session.jobs.of(job_kinds.ESTIMATE)
 
     def later(self, _: object = None) -> None:
         """Estimate again when nothing has changed for a while."""
-        self._worker.drop()
+        self._job.drop()
         self._waiting = True
         self._pause.throttle()
 
     def stop(self) -> None:
         """Tell nothing more until the next change."""
-        self._worker.drop()
+        self._job.drop()
         self._waiting = False
         self._pause.cancel()
 
     @property
     def busy(self) -> bool:
         """Whether an estimate is waiting or running."""
-        return self._waiting or self._worker.busy
+        return self._waiting or self._job.busy
 
     def estimate(self, prepare: Callable[[], Work | None]) -> None:
         """Do the work that is prepared now; None where there is nothing to say."""
@@ -55,4 +55,4 @@ class Estimator(QObject):
         if work is None:
             self.ready.emit("")
         else:
-            self._worker.start(work)
+            self._job.start(work, self.ready.emit, failed=self.ready.emit)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 from qtpy.QtCore import QObject, Signal
 
-from ...app.session import Session, Topic
-from ...app.work.driver import Job, show
+from ...app.session import Session, Topic, job_kinds
+from ...app.work.driver import Job, check_stopped, show
 from ...base import progress_words as words
 from ...base.progress import BYTES, Tick, listening
 from ..widgets.progress_row import FetchRow
 from ..workers.notify import inform, refuse
-from ..workers.worker import Worker
 
 
 class NamedSpec(Protocol):
@@ -41,7 +39,7 @@ class FetchPage(Protocol):
 
 
 class Fetching(Topic, QObject):
-    """Downloads what a page names, as the session's download: one at a time in a panel.
+    """Downloads what a page names: one at a time in a session.
 
     A subclass says how, by `fetch`.
     """
@@ -51,12 +49,11 @@ class Fetching(Topic, QObject):
     def __init__(self, session: Session, part: FetchPage, parent: QObject) -> None:
         super().__init__(parent)
         self._session, self._part = session, part
-        self.worker = Worker("single", "The download", self._done, self._refuse, parent=self)
-        self.worker.progressed.connect(self._progressed)
-        self.worker.ended.connect(self._ended)
+        self.job = session.jobs.of(job_kinds.DOWNLOAD)
+        self._name = ""  # Of what this page downloads
         self._problem = ""
         part.fetching.button.clicked.connect(lambda _=False: self._start_chosen())
-        part.fetching.cancel.clicked.connect(lambda _=False: session.stop_download())
+        part.fetching.cancel.clicked.connect(lambda _=False: self.job.cancel())
 
     @staticmethod
     def fetch(name: str) -> None:
@@ -70,44 +67,25 @@ class Fetching(Topic, QObject):
 
     def start(self, name: str) -> None:
         """Download what has a name, unless another download is at work."""
-        if self._session.status.download is not None:
-            name = self._session.status.download.name
-            refuse(f"Wait until {name} is here, or cancel its download.")
+        if self.job.job is not None:
+            refuse(f"Wait until {self.job.job.name} is here, or cancel its download.")
             return
-        self.worker.start(partial(_fetched, self.fetch, name))
-        self._show(download_job(name))
+        self._name = name
+        work = partial(_fetched, self.fetch, name)
+        self.job.start(work, self._done, failed=self._refuse, first=download_job(name))
 
     def bind(self) -> None:
-        """Follow the session."""
-        status = self._session.status.events
-        self.after(self._changed, status.download)
+        """Follow the download."""
+        self.after(self._show_job, self.job.changed)
+        self.after(self._ended, self.job.ended)
 
-    def stop(self) -> None:
-        """Stop the download: the panel is being closed."""
-        super().stop()
-        if self.worker.busy:
-            self.worker.drop()
-            self._show(None)
-
-    def _changed(self, download: Job | None) -> None:
-        if download is not None and download.stopping:
-            self.worker.cancel()
-
-    def _progressed(self, news: Tick) -> None:
-        if self._session.status.download is not None and news.stage == BYTES:
-            before = self._session.status.download
-            job = download_job(before.name, news.done, news.total)
-            self._show(replace(job, stopping=before.stopping))
-
-    def _show(self, download: Job | None) -> None:
-        if download is not None:
+    def _show_job(self) -> None:
+        download = self.job.job
+        if download is not None and download.name == self._name:
             self._part.show_fetch((download.done, download.total))
-        elif self._session.status.download is not None:
-            self._part.fill()
-        self._session.status.download = download
 
     def _done(self, name: str) -> None:
-        self._show(None)
+        self._part.fill()
         inform(f"{name} is now on this machine.")
         self.fetched.emit(name)
 
@@ -116,9 +94,11 @@ class Fetching(Topic, QObject):
         refuse(reason)
 
     def _ended(self) -> None:
-        self._show(None)
-        self._part.fetching.problem.say(self._problem)
-        self._problem = ""
+        if self._name:  # else another page downloads
+            self._name = ""
+            self._part.fill()
+            self._part.fetching.problem.say(self._problem)
+            self._problem = ""
 
 
 def download_job(name: str, done: int = 0, total: int = 0) -> Job:
@@ -128,6 +108,12 @@ def download_job(name: str, done: int = 0, total: int = 0) -> Job:
 
 
 def _fetched(fetch: Callable[[str], None], name: str) -> str:
-    with listening(lambda news: show(lambda: news)):
+    def follow(news: object) -> None:
+        if isinstance(news, Tick) and news.stage == BYTES:
+            show(partial(download_job, name, news.done, news.total))
+        else:
+            check_stopped()
+
+    with listening(follow):
         fetch(name)
     return name

@@ -22,6 +22,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from ...app.session import job_kinds
+from ...app.session.jobs import Jobs
 from ...base.errors import InputError
 from ...language.labels.files import (
     FORMATS,
@@ -36,8 +38,7 @@ from ...language.labels.vocabulary import Vocabulary
 from ..widgets.dialogs import ask_file, confirm, file_filter, may_replace
 from ..widgets.keys import LABELS, pressed
 from ..widgets.sections import Note, button, line
-from ..workers.notify import inform, refuse
-from ..workers.worker import Worker
+from ..workers.notify import inform
 
 Row = tuple[str, str, str, str]
 _COLUMNS: Final = {
@@ -275,11 +276,11 @@ class LabelFiles(QObject):
 
     loaded = Signal(object)  # The `LabelFile` that was read; not for files that cannot be used
 
-    def __init__(self, window: QWidget) -> None:
+    def __init__(self, window: QWidget, jobs: Jobs) -> None:
         super().__init__(window)
         self._window = window
-        self._reading = Worker("latest", "Reading words", self.loaded.emit, refuse, parent=self)
-        self._writing = Worker("queue", "Saving words", inform, refuse, parent=self)
+        self._reading = jobs.of(job_kinds.READ_WORDS)
+        self._writing = jobs.of(job_kinds.SAVE_WORDS)
 
     @property
     def busy(self) -> bool:
@@ -293,7 +294,7 @@ class LabelFiles(QObject):
 
     def read(self, path: Path) -> None:
         """Read a label file; emits `loaded`."""
-        self._reading.start(partial(_read, path))
+        self._reading.start(partial(_read, path), self.loaded.emit)
 
     def ask_where(self, vocabulary: Vocabulary) -> None:
         """Ask for a file and save a vocabulary there."""
@@ -314,7 +315,7 @@ class LabelFiles(QObject):
     def save(self, vocabulary: Vocabulary, path: Path) -> None:
         """Save a vocabulary in the format of the file's suffix; ask before replacing a file."""
         if may_replace(self._window, [path]):
-            self._writing.start(partial(_write, vocabulary, path))
+            self._writing.start(partial(_write, vocabulary, path), inform)
 
 
 def _read(path: Path) -> LabelFile:

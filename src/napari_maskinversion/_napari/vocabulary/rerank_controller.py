@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from qtpy.QtCore import QObject
 
 from ...app.requests.preparing import check_on_disk
-from ...app.session import ResultRecord, RunState, Session, Topic, staleness
+from ...app.session import RunState, Session, Topic, job_kinds, staleness
 from ...app.work.model_store import ModelStore
 from ...app.work.preload import start_torch
 from ...base.errors import MaskInversionError
@@ -16,7 +16,6 @@ from ...language.labels.vocabulary import Vocabulary
 from ...language.ranking.uncertainty import UncertaintyConfig
 from ...results.results import Results
 from ..widgets.sections import debouncer
-from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from ...engine.models.backbone import Backbone
 
-Reread = tuple["Results", "Results", "pd.DataFrame"]  # Before and after, and the new table
 _QUIET: Final = 400  # milliseconds without a change of the words
 
 
@@ -35,7 +33,7 @@ class RerankController(Topic, QObject):
     def __init__(self, session: Session, store: ModelStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._session, self._store = session, store
-        self.worker = Worker("latest", "Applying words and limits", self._reread, parent=self)
+        self.job = session.jobs.of(job_kinds.RERANK)
         self._pause = debouncer(self, _QUIET, self._rank)
 
     def bind(self) -> None:
@@ -49,7 +47,6 @@ class RerankController(Topic, QObject):
         """Follow the session no more."""
         super().stop()
         self._pause.cancel()
-        self.worker.drop()
 
     def _run_changed(self, run: RunState) -> None:
         if not run.running:
@@ -61,7 +58,7 @@ class RerankController(Topic, QObject):
             self._pause.throttle()
             return
         self._pause.cancel()
-        self.worker.drop()
+        self.job.drop()
         if record is None or session.run.live:
             return
         # Also during a run, whose results have the limits of its start.
@@ -69,9 +66,8 @@ class RerankController(Topic, QObject):
         then = None if info.vocabulary is None else info.vocabulary.threshold
         threshold = then if words is None else words.threshold
         if (then, info.settings.unsure) != (threshold, session.run.settings.unsure):
-            self.worker.start(
-                partial(_judge, record.results, threshold, session.run.settings.unsure)
-            )
+            work = partial(_judge, record.results, threshold, session.run.settings.unsure)
+            self.job.start(work, self._show)
 
     def _other_words(self) -> bool:
         session = self._session
@@ -90,17 +86,25 @@ class RerankController(Topic, QObject):
             return
         load = partial(self._store.get, settings.model, settings.device)
         if session.run.vocabulary is not None:
-            self.worker.start(partial(_rank, load, record.results, session.run.vocabulary))
+            work = partial(_rank, load, record.results, session.run.vocabulary)
+            self.job.start(work, self._show)
 
-    def _reread(self, answer: Reread | None) -> None:
-        record: ResultRecord | None = self._session.run.record
-        if answer is not None and record is not None and record.results is answer[0]:
-            self._session.show(record.changed(results=answer[1], table=answer[2]))
+    def _show(self, reread: Reread | None) -> None:
+        record = self._session.run.record
+        if reread is not None and record is not None:
+            self._session.show(record.changed(results=reread.results, table=reread.table))
+
+
+class Reread(NamedTuple):
+    """Results with other words or limits, and their table."""
+
+    results: Results
+    table: pd.DataFrame
 
 
 def _judge(before: Results, threshold: float | None, unsure: UncertaintyConfig) -> Reread:
     after = before.with_threshold(threshold).with_limits(unsure)
-    return before, after, after.to_frame()
+    return Reread(after, after.to_frame())
 
 
 def _rank(load: Callable[[], Backbone], before: Results, vocabulary: Vocabulary) -> Reread | None:
@@ -111,4 +115,4 @@ def _rank(load: Callable[[], Backbone], before: Results, vocabulary: Vocabulary)
     if getattr(model, "fingerprint", "") != before.info.fingerprint:
         return None  # a new run is needed
     after = rerank(model, before, vocabulary)
-    return before, after, after.to_frame()
+    return Reread(after, after.to_frame())

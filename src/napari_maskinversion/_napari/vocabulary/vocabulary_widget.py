@@ -15,7 +15,7 @@ from qtpy.QtGui import QFontMetrics, QTextCursor
 from qtpy.QtWidgets import QMenu, QPlainTextEdit, QWidget
 
 from ...app.layer_input.layer_facts import vocabulary_of
-from ...app.session import Session, Topic
+from ...app.session import Session, Topic, job_kinds
 from ...base.errors import InputError
 from ...base.wording import counted
 from ...language.labels.files import LabelFile
@@ -28,7 +28,6 @@ from ..widgets.controls import number_box
 from ..widgets.form import SettingsForm, decimals_of
 from ..widgets.sections import Note, button, check_box, debouncer, form, line, stack
 from ..workers.notify import refuse, refusing
-from ..workers.worker import Worker
 from .label_dialogs import LabelDialog, LabelFiles
 from .limits_page import TemplatesWidget
 
@@ -98,7 +97,7 @@ class VocabularyWidget(Topic, QWidget):
         self._marks: dict[str, tuple[str, str]] = {}
         self._typed = TypedLabels("")
         self.dialog: LabelDialog | None = None
-        self.files = LabelFiles(self)
+        self.files = LabelFiles(self, session.jobs)
         self.text = QPlainTextEdit()
         self.text.setPlaceholderText("One word per line, for example\ndog\ncat\nsofa")
         self.text.setAccessibleName("Words, one per line")
@@ -132,7 +131,7 @@ class VocabularyWidget(Topic, QWidget):
         self.uncertainty = SettingsForm(fields_of("uncertainty"), parent=self)
         self.uncertainty.name_least("off")
         self._pause = debouncer(self, _PAUSE, self._count_in_worker)
-        self._counting = Worker("latest", "Counting the words", self._show_count, parent=self)
+        self._counting = session.jobs.of(job_kinds.COUNT_WORDS)
         buttons = line(self.presets, self.load, self.save, self.edit, shares=(1, 1, 1, 1))
         stack(self, form([self.text, self.count, buttons]))
         prompts = self.templates_widget
@@ -377,7 +376,7 @@ class VocabularyWidget(Topic, QWidget):
         self._show_count(self._read())
 
     def _count_in_worker(self) -> None:
-        self._counting.start(partial(TypedLabels.read, self.text.toPlainText()))
+        self._counting.start(partial(TypedLabels.read, self.text.toPlainText()), self._show_count)
 
     def _show_count(self, typed: TypedLabels) -> None:
         self._typed = typed

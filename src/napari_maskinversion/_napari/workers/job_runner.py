@@ -40,8 +40,12 @@ class JobRunner(QObject):
         """Run what is started from now on."""
         self._jobs.open(self)
 
+    def stop(self) -> None:
+        """Drop what is at work, but for what is written; topics may still write what is left."""
+        self._jobs.stop(self)
+
     def close(self) -> None:
-        """Run nothing more, and drop what is at work."""
+        """Run nothing more, and tell nothing more of what is written."""
         self._jobs.close(self)
 
     # -- for the jobs -------------------------------------------------------------------------

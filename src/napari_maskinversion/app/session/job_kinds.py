@@ -5,7 +5,67 @@ from __future__ import annotations
 from typing import Final
 
 from .jobs import JobKind
-from .subjects import region_selected, regions_shown, run_at_work, run_shown
+from .subjects import (
+    channels_chosen,
+    image_chosen,
+    is_live,
+    layers_chosen,
+    model_chosen,
+    plane_in_view,
+    region_selected,
+    regions_shown,
+    results_shown,
+    review_target,
+    run_at_work,
+    run_regions,
+    run_shown,
+)
+
+# -- what a run takes -----------------------------------------------------------------------------
+
+READ_MODEL: Final = JobKind("read model", "Reading the model", "latest")
+LIST_ARCHITECTURES: Final = JobKind("list architectures", "The list of architectures", "single")
+DOWNLOAD: Final = JobKind("download", "The download", "single")
+LOOK_AT_IMAGE: Final = JobKind(
+    "look at image",
+    "Looking at the image",
+    "latest",
+    (image_chosen, plane_in_view, channels_chosen, model_chosen),
+)
+READ_WORDS: Final = JobKind("read words", "Reading words", "latest")
+SAVE_WORDS: Final = JobKind("save words", "Saving words", "queue")
+COUNT_WORDS: Final = JobKind("count words", "Counting the words", "latest")
+RERANK: Final = JobKind("rerank", "Applying words and limits", "latest", (results_shown,))
+READ_REGIONS: Final = JobKind("read regions", "Reading regions", "latest")
+ESTIMATE: Final = JobKind("estimate", "The estimate", "latest")
+
+# -- runs and their results -----------------------------------------------------------------------
+
+RUN: Final = JobKind("run", "The run", "single", kept="The regions finished before are kept.")
+LIVE: Final = JobKind("live", "Live mode", "latest", (layers_chosen, is_live, run_at_work))
+COMPARE_WITH_RESULTS: Final = JobKind(
+    "compare with results", "Comparing with the results", "latest", (run_regions,)
+)
+EXPORT: Final = JobKind("export", "The export", "queue")
+OPEN_RESULTS: Final = JobKind("open results", "Opening results", "latest")
+
+# -- the review -----------------------------------------------------------------------------------
+
+FIND_DECISIONS: Final = JobKind(
+    "find decisions", "Looking for decisions", "latest", (review_target,)
+)
+OPEN_REVIEW: Final = JobKind("open review", "Opening the review", "latest")
+CROP: Final = JobKind("crop", "The crop", "latest")
+SAVE_CLASSIFIER: Final = JobKind("save classifier", "Saving the classifier", "queue")
+
+# -- the panel ------------------------------------------------------------------------------------
+
+SAVE_PANEL: Final = JobKind("save panel", "Saving the panel", "queue")
+MEASURE_CACHE: Final = JobKind("measure cache", "Measuring the cache", "latest")
+CLEAR_CACHE: Final = JobKind("clear cache", "Clearing the cache", "queue")
+CHECK_INSTALLATION: Final = JobKind("check installation", "The check of the installation", "single")
+
+# -- to explore ----------------------------------------------------------------------------------
 
 EXPLAIN: Final = JobKind("explain", "The explanation", "latest", (region_selected, run_at_work))
 COMPARE: Final = JobKind("compare", "The comparison", "latest", (region_selected, run_at_work))

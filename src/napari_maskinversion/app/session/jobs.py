@@ -237,11 +237,17 @@ class Jobs:
         """Let a panel run the jobs that are started from now on."""
         self._runners.append(runner)
 
+    def stop(self, runner: Runner) -> None:
+        """Drop the jobs of a panel that is being closed, but for those that a queue works off."""
+        for slot in list(self._slots.values()):
+            if slot.kind.mode != "queue":
+                slot.drop_those_of(runner)
+
     def close(self, runner: Runner) -> None:
-        """Drop the jobs of a panel that is closed; those of another panel go on."""
+        """Drop all jobs of a panel that is closed; those of another panel go on."""
         if runner in self._runners:
             self._runners.remove(runner)
-        for slot in self._slots.values():
+        for slot in list(self._slots.values()):
             slot.drop_those_of(runner)
 
     def hear(self, task: Task, value: object) -> bool:

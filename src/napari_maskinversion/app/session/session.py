@@ -79,8 +79,12 @@ class Session:
         self.project, self.explore = ProjectModel(), ExploreModel()
         self.status = StatusModel()
         self.jobs = Jobs(self)
-        for model in (self.run, self.review, self.project, self.explore):
-            model.events.connect(self.jobs.drop_late)
+        run, review = self.run.events, self.review.events
+        for changed in (  # what `subjects` read
+            *(run.image_ref, run.regions_ref, run.plane, run.settings, run.scope),
+            *(run.record, run.progress, run.live, review.row, review.target),
+        ):
+            changed.connect(self.jobs.drop_late)
         self._choice = Choice()
         # By the run's snapshot: what had changed since its results were made, and the selected
         # row, when other results took their place.
@@ -296,11 +300,6 @@ class Session:
     def refuse(self, source: str, text: str) -> None:
         """Show why a part of the panel cannot do something, until it settles that."""
         self.status.notice = Notice(text, "error", source=source)
-
-    def stop_download(self) -> None:
-        """Stop the download; the next one resumes there."""
-        if self.status.download is not None:
-            self.status.download = replace(self.status.download, stopping=True)
 
     def settle(self, source: str) -> None:
         """Take back what a part of the panel refused, unless something else is shown by now."""

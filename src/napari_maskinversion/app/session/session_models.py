@@ -63,7 +63,6 @@ class StatusModel(Model):
 
     tab: str = ""  # The tab in view
     notice: Notice | None = None  # What the status line says
-    download: InstanceOf[Job] | None = None  # Of a model; it counts bytes
     many: InstanceOf[Job] | None = None  # The work on several images of the project
 
 

@@ -72,3 +72,34 @@ def region_selected(session: Models) -> object:
 def run_at_work(session: Models) -> object:
     """Return whether a run is at work: it takes the processors, and brings other results."""
     return session.run.running
+
+
+def run_regions(session: Models) -> object:
+    """Return the regions of the run whose results are shown, as they were when it began."""
+    record = session.run.record
+    return Identity(None if record is None else record.identities)
+
+
+def is_live(session: Models) -> object:
+    """Return whether live mode is on."""
+    return session.run.live
+
+
+def plane_in_view(session: Models) -> object:
+    """Return the plane of the image in view."""
+    return session.run.plane
+
+
+def channels_chosen(session: Models) -> object:
+    """Return which channels of the image are used."""
+    return session.run.scope.channels
+
+
+def model_chosen(session: Models) -> object:
+    """Return the name of the chosen model."""
+    return session.run.settings.model
+
+
+def review_target(session: Models) -> object:
+    """Return what a review can be opened of."""
+    return Identity(session.review.target)
