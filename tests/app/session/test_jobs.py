@@ -133,9 +133,7 @@ def change(subject, session, layers):
         subjects.run_regions: lambda: show_results(session),
         subjects.is_live: lambda: setattr(session.run, "live", True),
         subjects.plane_in_view: lambda: session.turn_to((("z", 1),)),
-        subjects.channels_chosen: lambda: setattr(
-            session.run, "scope", Scope(channels="displayed")
-        ),
+        subjects.channels_chosen: lambda: setattr(session.run, "scope", other_channels),
         subjects.model_chosen: lambda: session.run.change_settings({"model": "ViT-B-16/openai"}),
         subjects.review_target: lambda: setattr(session.review, "target", target_of(session)),
     }
