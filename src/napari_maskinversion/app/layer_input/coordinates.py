@@ -37,12 +37,11 @@ class ViewPoint:
         """Read it from a viewer; in 3-D the plane of the last two displayed axes."""
         dims = viewer.dims
         rows, columns = (int(axis) for axis in tuple(dims.displayed)[-2:])
+        point = [float(value) for value in dims.point]
+        # napari shifts these two as layers move, which changes nothing of what is shown.
+        point[rows] = point[columns] = 0.0
         return cls(
-            # napari shifts the others as layers move.
-            point=tuple(
-                0.0 if axis in (rows, columns) else float(value)
-                for axis, value in enumerate(dims.point)
-            ),
+            point=tuple(point),
             displayed=(rows, columns),
             labels=tuple(str(label) for label in dims.axis_labels),
             units=tuple(getattr(dims, "units", None) or ()),
@@ -102,19 +101,20 @@ class Grid:
 
 def _unit_factors(layer: Layer, view: ViewPoint) -> FloatArray:
     """Lengths of the layer's units in the viewer's."""
-    own = tuple(getattr(layer, "units", None) or ())
-    world = view.units[len(view.units) - len(own) :]
-    if not own or len(own) > len(view.units) or own == world:
+    layer_units = tuple(getattr(layer, "units", None) or ())
+    # A layer with fewer dimensions lies on the trailing ones of the world.
+    world_units = view.units[len(view.units) - len(layer_units) :]
+    if not layer_units or len(layer_units) > len(view.units) or layer_units == world_units:
         return np.ones(layer.ndim)
     import pint
 
     registry: Any = pint.get_application_registry()  # type: ignore[no-untyped-call]
-    return np.array(
-        [
-            float(registry.get_base_units(mine)[0] / registry.get_base_units(theirs)[0])
-            for mine, theirs in zip(own, world, strict=True)
-        ]
-    )
+    factors = []
+    for layer_unit, world_unit in zip(layer_units, world_units, strict=True):
+        length, _ = registry.get_base_units(layer_unit)
+        world_length, _ = registry.get_base_units(world_unit)
+        factors.append(float(length / world_length))
+    return np.array(factors)
 
 
 def _shape(layer: Layer) -> tuple[int, ...]:
@@ -171,13 +171,13 @@ def slice_of(grid: Grid, view: ViewPoint) -> Slice:
             "show the plane it was drawn on."
         )
     index = np.zeros(grid.ndim, dtype=int)
-    others = [axis for axis in range(grid.ndim) if axis not in axes]
-    if others:
-        # As the viewer does: contributions of a tilted layer's other axes are ignored.
+    across = [axis for axis in range(grid.ndim) if axis not in axes]  # from plane to plane
+    if across:
+        # As the viewer does: what rows and columns of a tilted layer contribute is ignored.
         inverse = np.linalg.inv(grid.matrix)
         shift = -inverse @ grid.offset
         point = np.asarray(view.point[missing:])
-        index[others] = np.round(inverse[np.ix_(others, others)] @ point[others] + shift[others])
+        index[across] = np.round(inverse[np.ix_(across, across)] @ point[across] + shift[across])
     return Slice(axes=axes, index=tuple(int(place) for place in index))
 
 
@@ -220,11 +220,13 @@ def position_of(cut: Slice, view: ViewPoint) -> tuple[tuple[str, int], ...]:
 
 def axis_names(cut: Slice, view: ViewPoint) -> tuple[str, ...]:
     """Name a layer's axes as the viewer does; it numbers axes that have no name."""
-    shift = len(view.point) - len(cut.index)
-    return tuple(
-        label if label and not label.lstrip("-").isdigit() else f"axis {axis}"
-        for axis, label in list(enumerate(view.labels))[shift:]
-    )
+    first = len(view.point) - len(cut.index)  # the layer has the trailing axes of the viewer
+    names = []
+    for axis in range(first, len(view.labels)):
+        label = view.labels[axis]
+        is_named = label and not label.lstrip("-").isdigit()
+        names.append(label if is_named else f"axis {axis}")
+    return tuple(names)
 
 
 def pixels_to_layer(image: Grid, plane: Plane, other: Grid, view: ViewPoint) -> Affine2D:

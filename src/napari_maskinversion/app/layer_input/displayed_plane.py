@@ -77,21 +77,22 @@ class DisplayedLayer:
         self, level: Level, number: int, box: Box
     ) -> tuple[Array | None, npt.NDArray[np.bool_] | None]:
         """Values at a box's pixels, and where they are defined (None: everywhere)."""
-        own = self.plane.levels
+        levels = self.plane.levels
         aligned = self.to_plane.is_identity()
-        if aligned and number < len(own) and own[number] == level:
+        if aligned and number < len(levels) and levels[number] == level:
             return self.plane.read(number, box), None
         y0, x0, y1, x1 = box
         rows = level.step[0] * np.arange(y0, y1) + (level.step[0] - 1) / 2
         columns = level.step[1] * np.arange(x0, x1) + (level.step[1] - 1) / 2
         matrix, offset = self.to_plane.matrix, self.to_plane.offset
         chosen = self._level(level)
-        step = own[chosen].step
+        step = levels[chosen].step
         places = []
         for axis in (0, 1):
-            at = matrix[axis, 0] * rows[:, None] + matrix[axis, 1] * columns + offset[axis]
-            places.append((at - (step[axis] - 1) / 2) / step[axis])
-        height, width = own[chosen].shape
+            finest = matrix[axis, 0] * rows[:, None] + matrix[axis, 1] * columns + offset[axis]
+            # A pixel of a coarse level lies in the middle of those it stands for.
+            places.append((finest - (step[axis] - 1) / 2) / step[axis])
+        height, width = levels[chosen].shape
         y, x = places
         inside = (y >= -0.5) & (y < height - 0.5) & (x >= -0.5) & (x < width - 0.5)
         if not inside.any():
@@ -111,20 +112,24 @@ class DisplayedLayer:
     def _level(self, level: Level) -> int:
         """Coarsest level with a pixel for each requested one."""
         wanted = np.linalg.norm(self.to_plane.matrix * np.asarray(level.step), axis=0).min()
-        fits = [i for i, own in enumerate(self.plane.levels) if max(own.step) <= wanted * 1.001]
-        return max(fits, default=0)
+        coarsest = 0
+        for number, candidate in enumerate(self.plane.levels):
+            if max(candidate.step) <= wanted * 1.001:  # steps are rounded
+                coarsest = number
+        return coarsest
 
 
 def _between(values: Array, y: Array, x: Array) -> Array:
     from scipy.ndimage import map_coordinates
 
-    def one(channel: Array) -> Array:
+    def interpolate(channel: Array) -> Array:
         values = map_coordinates(channel.astype(np.float32), [y, x], order=1, mode="nearest")
         return np.asarray(values, dtype=np.float32)
 
     if values.ndim == 2:
-        return one(values)
-    return np.stack([one(values[..., place]) for place in range(values.shape[2])], axis=-1)
+        return interpolate(values)
+    channels = [interpolate(values[..., number]) for number in range(values.shape[2])]
+    return np.stack(channels, axis=-1)
 
 
 def blend(

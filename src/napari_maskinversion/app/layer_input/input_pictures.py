@@ -47,8 +47,8 @@ class LayerCopy:
         if self.pinned and isinstance(self.levels[0], np.ndarray):
             index = [0] * len(index)
         levels = [
-            without_masked(one, self.file, self.grid.shape, rgb=self.rgb, labels=False)
-            for one in self.levels
+            without_masked(level, self.file, self.grid.shape, rgb=self.rgb, labels=False)
+            for level in self.levels
         ]
         return LazyPlane(levels, axes=cut.axes, index=index, samples=self.rgb, nodata=self.nodata)
 
@@ -58,14 +58,18 @@ class LayerCopy:
         if self.rgb:
             return ColourPlane(plane)
         low, high = self.look.limits
-        # No value is neither the darkest nor the brightest one, as in limits of napari's own.
-        at = [self.nodata is not None and np.isclose(end, self.nodata) for end in (low, high)]
-        if any(at):
-            real = auto_limits(plane)
-            low, high = real[0] if at[0] else low, real[1] if at[1] else high
+        # napari's own limits may begin or end at the number that stands for no value, which is
+        # neither the darkest nor the brightest one.
+        if self._is_nodata(low):
+            low = auto_limits(plane)[0]
+        if self._is_nodata(high):
+            high = auto_limits(plane)[1]
         limits = (low, high) if low < high else None
         gamma, name = self.look.gamma, self.grid.name
         return ChannelPlane([Channel(plane=plane, limits=limits, gamma=gamma, name=name)])
+
+    def _is_nodata(self, value: float) -> bool:
+        return self.nodata is not None and bool(np.isclose(value, self.nodata))
 
 
 def copy_layer(
@@ -78,9 +82,10 @@ def copy_layer(
         cut.check(grid)
     levels = levels_of(layer)
     pinned = shown_only and all(isinstance(data, np.ndarray) for data in levels)
-    if pinned and len(levels) > 1:
+    for level in levels[1:]:
         # Coarser levels may have fewer planes; the reader maps the index.
-        pinned = all(data.shape[a] == levels[0].shape[a] for data in levels for a in cut.others)
+        if any(level.shape[axis] != levels[0].shape[axis] for axis in cut.others):
+            pinned = False
     return LayerCopy(
         grid=grid,
         levels=tuple(copied(data, cut if pinned else None, snapshot=snapshot) for data in levels),

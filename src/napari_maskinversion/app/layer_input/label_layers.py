@@ -53,16 +53,17 @@ CoveredOnPlanes = Mapping[tuple[int, ...], Mapping[int, Covered]]
 
 def uncovered(regions: Iterable[Region], covered: Mapping[int, Covered]) -> list[Region]:
     """Return regions of a label image: whole, unless somebody has edited what it shows of them."""
-    there = {region.id: region for region in regions}
-    for label, one in covered.items():
-        now = there.get(label)
-        if now is one.seen or (now and one.seen and _is_same(now, one.seen)):
-            there[label] = one.region
-    return [there[label] for label in sorted(there)]
+    by_label = {region.id: region for region in regions}
+    for label, hidden in covered.items():
+        if _is_same(by_label.get(label), hidden.seen):
+            by_label[label] = hidden.region
+    return [by_label[label] for label in sorted(by_label)]
 
 
-def _is_same(one: Region, other: Region) -> bool:
-    return one.bbox == other.bbox and np.array_equal(one.mask, other.mask)
+def _is_same(region: Region | None, other: Region | None) -> bool:
+    if region is None or other is None:
+        return region is other
+    return region.bbox == other.bbox and np.array_equal(region.mask, other.mask)
 
 
 def label_type(shape: Sequence[int], highest: int = 0) -> type[np.uint16 | np.int32]:
@@ -73,8 +74,8 @@ def label_type(shape: Sequence[int], highest: int = 0) -> type[np.uint16 | np.in
 def _values(items: Sequence[Annotation]) -> list[int]:
     """Ids if they are valid labels; the same id on several planes is one object."""
     ids = [item.region.id for item in items]
-    here = {(item.position, item.region.id) for item in items}
-    if all(0 < value < 2**31 for value in ids) and len(here) == len(ids):
+    places = {(item.position, item.region.id) for item in items}
+    if all(0 < value < 2**31 for value in ids) and len(places) == len(ids):
         return ids
     return list(range(1, len(ids) + 1))
 
@@ -88,8 +89,8 @@ def _features_of(items: Iterable[tuple[int, Annotation]]) -> pd.DataFrame:
     rows: dict[int, dict[str, Any]] = {}
     for value, item in items:
         score = math.nan if item.score is None else item.score
-        known = rows.get(value)
-        if known is None or (item.label and not known["label"]):
+        row = rows.get(value)
+        if row is None or (item.label and not row["label"]):
             rows[value] = {
                 "index": value,
                 "label": item.label,
@@ -125,12 +126,12 @@ def layer_of(
     def place(item: Annotation) -> tuple[Any, ...]:
         y0, x0, y1, x1 = item.region.bbox
         key: list[Any] = [0] * len(shape)
-        for axis, at in item.position:
-            key[axes[axis]] = at
+        for axis, index in item.position:
+            key[axes[axis]] = index
         key[plane[0]], key[plane[1]] = slice(y0, y1), slice(x0, x1)
         return tuple(key)
 
-    for value, item in sorted(values, key=lambda one: -one[1].region.area):
+    for value, item in sorted(values, key=lambda pair: -pair[1].region.area):
         pixels[place(item)][binary_mask(item.region)] = value
     for value, item in values:
         key, mask = place(item), binary_mask(item.region)
@@ -146,8 +147,9 @@ def layer_of(
         "vocabulary": list(annotations.labels),
         COCO: annotations.coco,
         VALUES: {value: item.brought for value, item in values},
-        **({COVERED: covered} if covered else {}),
     }
+    if covered:
+        metadata[COVERED] = covered
     return pixels, {"name": name, "features": _features_of(values), "metadata": metadata}
 
 
@@ -173,18 +175,14 @@ def layer_of_regions(
 ) -> tuple[Any, dict[str, Any]]:
     """Return the same of regions and their planes, for an array with rows and columns on axes."""
     turned, plane = axes[0] > axes[1], (min(axes), max(axes))
-    others = [axis for axis in range(len(shape)) if axis not in axes]
-    named = {str(axis): axis for axis in others}  # Names of axes may be equal
-    inside = [
-        (
-            tuple(
-                (str(axis), min(at, shape[axis] - 1))
-                for axis, (_, at) in zip(others, place, strict=True)
-            ),
-            _turned(region) if turned else region,
-        )
-        for place, region in regions
-    ]
+    across = [axis for axis in range(len(shape)) if axis not in axes]
+    named = {str(axis): axis for axis in across}  # Names of axes may be equal
+    inside = []
+    for position, region in regions:
+        indices = []
+        for axis, (_, index) in zip(across, position, strict=True):
+            indices.append((str(axis), min(index, shape[axis] - 1)))
+        inside.append((tuple(indices), _turned(region) if turned else region))
     annotations = annotations_of(inside, (shape[plane[0]], shape[plane[1]]))
     pixels, about = layer_of(annotations, shape, named, plane, "")
     del about["name"]
@@ -196,11 +194,12 @@ def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: Sequence[int
     if math.prod(shape) > _MOST_PIXELS:
         return f"{' x '.join(map(str, shape))} px are too many for one"
     # Label values must equal the table's numbers.
-    odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
-    if odd is not None:
-        return f"region {odd} has a number that no label can have (1 to {2**31 - 1})"
-    if any(len(place) != len(shape) - 2 for place, _ in regions):
-        return "their planes are not those of this image"
+    for _, region in regions:
+        if not 0 < region.id < 2**31:
+            return f"region {region.id} has a number that no label can have (1 to {2**31 - 1})"
+    for position, _ in regions:
+        if len(position) != len(shape) - 2:
+            return "their planes are not those of this image"
     return ""
 
 
@@ -210,17 +209,18 @@ def source_facts(
     """Return fields of `Region` by label: what the file of the regions says; else nothing."""
     if features is None or not {"index", "label", "source_id"} <= set(features):
         return {}
-    rows = zip(*(features[name] for name in ("index", "label", "source_id")), strict=True)
     values = metadata.get(VALUES) or {}
-    return {
-        label: {
-            "name": name if isinstance(name, str) else "",
-            "source_id": own if isinstance(own, str) else "",
-            "values": values.get(label, {}),
-        }
-        for index, name, own in rows
-        if (label := whole(index))
-    }
+    facts: dict[int, dict[str, Any]] = {}
+    rows = zip(features["index"], features["label"], features["source_id"], strict=True)
+    for index, name, source_id in rows:
+        label = whole(index)
+        if label:
+            facts[label] = {
+                "name": name if isinstance(name, str) else "",
+                "source_id": source_id if isinstance(source_id, str) else "",
+                "values": values.get(label, {}),
+            }
+    return facts
 
 
 def with_index(features: pd.DataFrame) -> pd.DataFrame:
@@ -238,8 +238,8 @@ def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
     if not missing:
         return frame
     numbers = [*frame["index"].tolist(), *missing]
-    others = with_gaps(frame.drop(columns="index").reset_index(drop=True))
-    padded = others.reindex(range(len(numbers)))
+    other_columns = with_gaps(frame.drop(columns="index").reset_index(drop=True))
+    padded = other_columns.reindex(range(len(numbers)))
     padded.insert(list(frame.columns).index("index"), "index", numbers)
     return padded
 
@@ -256,8 +256,12 @@ def whole(value: object) -> int | None:
 
 def with_gaps(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the same values in pandas' types that allow gaps, also among whole numbers."""
-    kinds = {name: _nullable_type(str(kind)) for name, kind in frame.dtypes.items()}
-    return frame.astype({name: kind for name, kind in kinds.items() if kind})
+    nullable = {}
+    for name, kind in frame.dtypes.items():
+        nullable_type = _nullable_type(str(kind))
+        if nullable_type:
+            nullable[name] = nullable_type
+    return frame.astype(nullable)
 
 
 def _nullable_type(kind: str) -> str:

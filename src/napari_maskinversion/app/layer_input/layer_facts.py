@@ -202,12 +202,13 @@ def count_regions(layer: RegionsLayer, view: ViewPoint, planes: str = "shown") -
     if planes != "each":
         return _count_values(part) + _count_hidden(all_covered.get(cut.index_of_others, {}))
     sides = tuple(part.shape[axis] for axis in cut.axes)
-    each = np.moveaxis(part, cut.axes, (-2, -1)).reshape(-1, *sides)
-    return sum(map(_count_values, each)) + sum(map(_count_hidden, all_covered.values()))
+    planes_of_labels = np.moveaxis(part, cut.axes, (-2, -1)).reshape(-1, *sides)
+    count = sum(map(_count_values, planes_of_labels))
+    return count + sum(map(_count_hidden, all_covered.values()))
 
 
 def _count_hidden(covered: Mapping[int, Covered]) -> int:
-    return sum(one.seen is None for one in covered.values())
+    return sum(region.seen is None for region in covered.values())
 
 
 def _count_values(plane: npt.NDArray[Any]) -> int:
@@ -223,14 +224,14 @@ def _count_values(plane: npt.NDArray[Any]) -> int:
 def shapes_on_plane(layer: ShapesLayer, grid: Grid, view: ViewPoint) -> tuple[Shape, ...]:
     """Return the shapes that lie in the plane shown, without those that cross it, in row order."""
     cut = slice_of(grid, view)
-    others = list(cut.others)
-    index = np.asarray(cut.index)[others]
+    across = list(cut.others)
+    index = np.asarray(cut.index)[across]
     shapes = []
     rows = zip(layer.data, layer.shape_type, layer.edge_width, strict=True)
     for row, (vertices, kind, width) in enumerate(rows):
         corners = np.asarray(vertices, dtype=float)
         # Rounded as napari does when it decides what to draw.
-        if others and not np.all(np.round(corners[:, others]) == index):
+        if across and not np.all(np.round(corners[:, across]) == index):
             continue
         shapes.append(
             Shape(

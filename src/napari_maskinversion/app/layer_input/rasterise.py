@@ -27,9 +27,9 @@ class LabelsOnPlane:
 
     def __getitem__(self, key: tuple[slice, slice]) -> npt.NDArray[Any]:
         """Look up a box: the label whose pixel holds the centre of the image's."""
-        (top, bottom), (left, right) = (
-            part.indices(side)[:2] for part, side in zip(key, self.shape, strict=True)
-        )
+        rows_wanted, columns_wanted = key
+        top, bottom, _ = rows_wanted.indices(self.shape[0])
+        left, right, _ = columns_wanted.indices(self.shape[1])
         out = np.zeros((bottom - top, right - left), dtype=self.dtype)
         columns = np.arange(left, right)
         # In bands, to limit the memory of coordinates.
@@ -42,13 +42,12 @@ class LabelsOnPlane:
         self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp], out: npt.NDArray[Any]
     ) -> None:
         matrix, offset = self._to_labels.matrix, self._to_labels.offset
-        # Half a pixel goes up, always: rounding to even would make blocks of uneven size.
         y, x = (
-            np.floor(matrix[i, 0] * rows + matrix[i, 1] * columns + offset[i] + 0.5 + 1e-6).astype(
-                np.intp
-            )
-            for i in (0, 1)
+            matrix[axis, 0] * rows + matrix[axis, 1] * columns + offset[axis] for axis in (0, 1)
         )
+        # Half a pixel goes up, always: rounding to even would make blocks of uneven size.
+        y = np.floor(y + 0.5 + 1e-6).astype(np.intp)
+        x = np.floor(x + 0.5 + 1e-6).astype(np.intp)
         height, width = self._labels.shape
         inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
         if not inside.any():
@@ -73,8 +72,8 @@ def regions_on_plane(
     if to_labels.is_identity() and tuple(labels.shape) == shape:
         return regions_of_labels(labels, only=only)
     regions = regions_of_labels(LabelsOnPlane(labels, to_labels, shape), only=only)
-    there = set(areas_of_labels(labels)) - set(regions.ids)
-    missed = [value for value in there if only is None or value in only]
+    lost = set(areas_of_labels(labels)) - set(regions.ids)
+    missed = [value for value in lost if only is None or value in only]
     if not missed:
         return regions
     placed = [*regions, *_nearest_pixels(labels, missed, to_labels, shape)]

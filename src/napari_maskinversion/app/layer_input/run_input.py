@@ -10,7 +10,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +18,7 @@ import numpy as np
 from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position, RegionIdentity, identify_all
 from ...base.regions import Region, Regions
+from ...base.wording import listed
 from ...images.lazy_plane import ArrayLike
 from ...images.opening import FileArray, nodata_of, without_masked
 from ...images.tiff import without_nodata
@@ -87,12 +87,13 @@ class PlaneFinder:
         """Return the view of that plane."""
         if not self.all_planes or not position:
             return self.view
-        others = self.others
+        across = list(self.others)
         data = np.zeros(self.regions.ndim)
-        data[list(others)] = [place for _, place in position]
+        data[across] = [index for _, index in position]
+        # A layer with fewer dimensions lies on the trailing ones of the viewer.
         shift = len(self.view.point) - self.regions.ndim
-        world = self.regions.to_world(data)[list(others)]
-        return self.view.at([axis + shift for axis in others], world)
+        world = self.regions.to_world(data)[across]
+        return self.view.at([axis + shift for axis in across], world)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -133,10 +134,11 @@ class LabelsCopy:
 
     def covered_on(self, cut: Slice) -> Mapping[int, Covered]:
         """Return the regions of a plane that the labels do not show whole."""
-        covered, (rows, columns) = self.covered.get(cut.index_of_others, {}), cut.axes
+        covered = self.covered.get(cut.index_of_others, {})
+        rows, columns = cut.axes
         if rows < columns:
             return covered
-        return {label: one.turned for label, one in covered.items()}
+        return {label: region.turned for label, region in covered.items()}
 
 
 def copy_regions(
@@ -204,7 +206,8 @@ class RunInput:
         chosen = self.merge or self.only is not None
         if self.planes != "shown" or chosen or isinstance(self.regions, ShapesCopy):
             return ""
-        labels, regions = self._labels(self.regions, self.view), tasks[0].regions
+        labels = self._labels(self.regions, self.view)
+        regions = tasks[0].regions
         plane = plane_of(self.picture.grid, self.view)
         to_labels = pixels_to_layer(self.picture.grid, plane, self.regions.grid, self.view)
         if to_labels.is_identity() and tuple(labels.shape) == plane.shape:
@@ -214,9 +217,9 @@ class RunInput:
             raise EmptyMaskError(
                 f"{lie_outside(outside)}; move the layer onto it, or choose their image."
             )
-        return f"{lie_outside(outside)} and {'are' if outside > 1 else 'is'} left out." * (
-            outside > 0
-        )
+        if outside <= 0:
+            return ""
+        return f"{lie_outside(outside)} and {'are' if outside > 1 else 'is'} left out."
 
     def _all_planes(
         self, mode: Literal["largest", "each"], on_plane: Callable[[], None]
@@ -254,9 +257,10 @@ class RunInput:
             covered = labels.covered_on(slice_of(grid, view))
             to_labels = pixels_to_layer(self.picture.grid, plane, grid, view)
             if covered or not (to_labels.is_identity() and regions.shape == plane.shape):
-                hidden = {label for label, one in covered.items() if one.seen is None}
-                wanted = hidden if self.only is None else hidden & self.only
-                regions = self._regions(plane, view, frozenset(regions.ids) | wanted)
+                hidden = {label for label, region in covered.items() if region.seen is None}
+                if self.only is not None:
+                    hidden &= self.only
+                regions = self._regions(plane, view, frozenset(regions.ids) | hidden)
             if len(regions):
                 source = self.picture.source(plane, view)
                 position = item.position
@@ -280,10 +284,13 @@ class RunInput:
         covered = self.regions.covered_on(slice_of(self.regions.grid, view))
         if covered:
             below = covered.keys() if only is None else covered.keys() & only
-            own = uncovered(regions_of_labels(labels, only=below), covered)
-            placed = [_placed(one, to_regions, plane.shape) for one in own if one.id in below]
-            there = {one.id: one for one in (*regions, *chain.from_iterable(placed))}
-            regions = Regions(plane.shape, [there[label] for label in sorted(there)])
+            by_label = {region.id: region for region in regions}
+            # Whole regions take the place of what the labels show of them.
+            for region in uncovered(regions_of_labels(labels, only=below), covered):
+                if region.id in below:
+                    for placed in _placed(region, to_regions, plane.shape):
+                        by_label[placed.id] = placed
+            regions = Regions(plane.shape, [by_label[label] for label in sorted(by_label)])
         if self.planes == "shown":
             _refuse_missing(only, set(regions.ids), "label")
         return regions
@@ -300,7 +307,8 @@ class RunInput:
         facts = {} if isinstance(self.regions, ShapesCopy) else self.regions.facts
         if not facts:
             return regions
-        return Regions(regions.shape, [replace(one, **facts.get(one.id, {})) for one in regions])
+        named = [replace(region, **facts.get(region.id, {})) for region in regions]
+        return Regions(regions.shape, named)
 
     def _merged(self, regions: Regions) -> Regions:
         regions = self._named(regions)
@@ -324,16 +332,18 @@ def _placed(region: Region, to_labels: Affine2D, shape: tuple[int, int]) -> Iter
 
 def identities(tasks: list[PlaneTask]) -> tuple[RegionIdentity, ...]:
     """Return the identity of each region of a run, to recognise it in later sessions."""
-    return tuple(one for task in tasks for one in identify_all(task.regions, task.position))
+    identified: list[RegionIdentity] = []
+    for task in tasks:
+        identified += identify_all(task.regions, task.position)
+    return tuple(identified)
 
 
-def _refuse_missing(only: frozenset[int] | None, there: set[int], kind: str) -> None:
-    missing = sorted((only or frozenset()) - there)
+def _refuse_missing(only: frozenset[int] | None, ids: set[int], kind: str) -> None:
+    missing = sorted((only or frozenset()) - ids)
     if missing:
-        names = ", ".join(str(value) for value in missing[:5]) + ", ..." * (len(missing) > 5)
         raise InputError(
-            f"There is no {kind} {names} on this plane of the image; choose others in Settings > "
-            "Regions and windows."
+            f"There is no {kind} {listed(missing)} on this plane of the image; choose others in "
+            "Settings > Regions and windows."
         )
 
 
@@ -388,8 +398,8 @@ def _feed(hasher: hashlib.blake2b, value: object) -> None:
             if not (isinstance(value, Grid) and field.name == "name"):  # pixels have no name
                 _feed(hasher, getattr(value, field.name))
     elif isinstance(value, tuple):
-        for one in value:
-            _feed(hasher, one)
+        for item in value:
+            _feed(hasher, item)
     else:
         # Lazy arrays are identified by object.
         lazy = hasattr(value, "shape") and not isinstance(value, np.generic)
