@@ -24,7 +24,7 @@ LayerType = TypeVar("LayerType", bound=Layer)
 
 def among(layer: object, layers: Iterable[object]) -> bool:
     """Return whether a layer is one of some."""
-    return layer is not None and any(layer is one for one in layers)
+    return layer is not None and any(layer is other for other in layers)
 
 
 def _alive(references: Iterable[Callable[[], LayerType | None]]) -> list[LayerType]:
@@ -53,24 +53,25 @@ class Choice:
         self._made: WeakKeyDictionary[Layer, list[ImageReference]] = WeakKeyDictionary()
 
     def choose(
-        self, now: ChosenLayers, image: ImageLayer | None, regions: RegionsLayer | None
+        self, chosen: ChosenLayers, image: ImageLayer | None, regions: RegionsLayer | None
     ) -> ChosenLayers:
         """Return the layers after the user has chosen some; an image brings back its regions."""
+        chosen_image, chosen_regions = chosen
         if image is not None:
             self.by_user.add("image")
         if regions is not None:
             self.by_user.add("regions")
-        elif image is not None and image is not now[0]:
+        elif image is not None and image is not chosen_image:
             regions = self._regions_of(image)
             if regions is None:  # the next ones to be added are taken
                 self.by_user.discard("regions")
         else:
-            regions = now[1]
-        return image or now[0], regions
+            regions = chosen_regions
+        return image or chosen_image, regions
 
     def offer(
         self,
-        now: ChosenLayers,
+        chosen: ChosenLayers,
         images: Sequence[ImageLayer],
         regions: Sequence[RegionsLayer],
         added: Layer | None,
@@ -83,36 +84,40 @@ class Choice:
         the last image, or regions of the image. While the user is ``asked`` about an image, regions
         wait: they may be those of it.
         """
+        chosen_image, chosen_regions = chosen
         before = _alive(self._regions)
         self._images = [weakref.ref(layer) for layer in images]
         self._regions = [weakref.ref(layer) for layer in regions]
-        if among(added, images) and now[0] is not None and not self.is_kept:
-            for earlier in before:
-                self._owners.setdefault(earlier, reference(now[0]))
-        waits = asked and self.added_image is not None and among(now[1], regions)
-        image = self._still("image", now[0], images, added)
+        if among(added, images) and chosen_image is not None and not self.is_kept:
+            # Regions that were there before another image came belong to the one chosen until now.
+            for layer in before:
+                self._owners.setdefault(layer, reference(chosen_image))
+        image = self._still("image", chosen_image, images, added)
         if image is None and images:
             image = images[-1]
-        layer = self._still("regions", now[1], regions, None if waits else added)
-        if layer is None or (image is not now[0] and layer is now[1]):
-            layer = self._regions_of(image)
-        return image, layer
+        waits = asked and self.added_image is not None and among(chosen_regions, regions)
+        layer_of_regions = self._still("regions", chosen_regions, regions, None if waits else added)
+        is_of_earlier_image = image is not chosen_image and layer_of_regions is chosen_regions
+        if layer_of_regions is None or is_of_earlier_image:
+            layer_of_regions = self._regions_of(image)
+        return image, layer_of_regions
 
     def _still(
         self,
         name: str,
-        now: LayerType | None,
+        chosen: LayerType | None,
         layers: Sequence[LayerType],
         added: Layer | None,
     ) -> LayerType | None:
-        there = among(now, layers)
-        if not there and not self.is_kept:
+        """Return the layer that was added, unless the user chose one that is still there."""
+        is_there = among(chosen, layers)
+        if not is_there and not self.is_kept:
             self.by_user.discard(name)
         if name not in self.by_user:
             for layer in layers:
                 if layer is added:
                     return layer
-        return now if there else None
+        return chosen if is_there else None
 
     @property
     def added_image(self) -> ImageLayer | None:
@@ -154,13 +159,13 @@ class Choice:
 
     def _regions_of(self, image: ImageLayer | None) -> RegionsLayer | None:
         """Return the last layer with results on an image, else the last one made for it, ..."""
-        there = _alive(self._regions)
+        in_viewer = _alive(self._regions)
         computed = self.records.regions_of(image)
-        made = [layer for layer in self._made if self.is_made_for(layer, [image])]
-        free = [layer for layer in there if self._may_lie_on(layer, image)]
-        best_last: list[Layer] = [*free, *made, *computed]
+        made_for_image = [layer for layer in self._made if self.is_made_for(layer, [image])]
+        free = [layer for layer in in_viewer if self._may_lie_on(layer, image)]
+        best_last: list[Layer] = [*free, *made_for_image, *computed]
         for candidate in reversed(best_last):
-            for layer in there:
+            for layer in in_viewer:
                 if layer is candidate:
                     return layer
         return None
@@ -170,5 +175,5 @@ class Choice:
         owner, images = self._owners.get(regions, NOTHING)(), _alive(self._images)
         if owner is image or not among(owner, images):
             return True
-        upper = [one for one in images if one is owner or one is image][-1]
+        upper = [layer for layer in images if layer is owner or layer is image][-1]
         return bool(getattr(upper, "blending", "") == "additive")  # napari adds up channels

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from enum import Enum
 
+from ...base.wording import counted
 from .records import Staleness
 from .session import Session
 
@@ -33,12 +34,12 @@ def next_step(session: Session) -> NextStep:
         return NextStep.WAIT
     if session.run.image is None:
         return NextStep.OPEN_SAMPLE
-    here = session.run.results and not session.run.elsewhere  # results of the plane shown
-    if session.run.regions is None or (session.run.region_count == 0 and not here):
+    has_results = bool(session.run.results) and not session.run.elsewhere  # of the plane shown
+    if session.run.regions is None or (session.run.region_count == 0 and not has_results):
         return NextStep.DRAW_REGIONS
     if session.run.vocabulary is None:
         return NextStep.CHOOSE_WORDS
-    if not here:
+    if not has_results:
         return NextStep.SUGGEST
     if staleness(session) and not session.run.live:
         return NextStep.UPDATE
@@ -79,9 +80,14 @@ def staleness(session: Session) -> Staleness:
 
 def changed_rows(session: Session) -> frozenset[int]:
     """Return the rows of regions that were changed or removed since, or are computed; maybe all."""
-    every, keys = session.run.image_changed, session.run.changed_regions | session.run.computing
-    regions = enumerate(() if session.run.results is None else session.run.results.regions)
-    return frozenset(row for row, one in regions if every or one.key in keys)
+    run = session.run
+    regions = () if run.results is None else run.results.regions
+    changed_keys = run.changed_regions | run.computing
+    rows = set()
+    for row, region in enumerate(regions):
+        if run.image_changed or region.key in changed_keys:
+            rows.add(row)
+    return frozenset(rows)
 
 
 def outdated(session: Session, rows: Collection[int] | None = None) -> str:
@@ -89,15 +95,16 @@ def outdated(session: Session, rows: Collection[int] | None = None) -> str:
 
     They can while only the image's contrast or colours have changed.
     """
-    regions = () if session.run.results is None else session.run.results.regions
-    about = regions if rows is None else [regions[row] for row in rows]
-    changed = [one.key in session.run.changed_regions for one in about]
+    run = session.run
+    regions = () if run.results is None else run.results.regions
+    concerned = regions if rows is None else [regions[row] for row in rows]
+    changed = sum(region.key in run.changed_regions for region in concerned)
     since = "since these suggestions were made. Press Update, or undo the change."
-    if about and session.run.pixels_changed:
+    if concerned and run.pixels_changed:
         return f"The image has changed {since}"
-    if any(changed):
-        what = "regions have" if sum(changed) > 1 else "region has"
-        return f"{sum(changed):,} {what} changed {since}"
-    if about and session.run.comparing:
+    if changed:
+        verb = "have" if changed > 1 else "has"
+        return f"{counted(changed, 'region')} {verb} changed {since}"
+    if concerned and run.comparing:
         return "Looking whether image and regions have changed; try again in a moment."
     return ""

@@ -72,18 +72,20 @@ class Staleness:
     @property
     def text(self) -> str:
         """The mark beside the results, such as "3 regions changed: update"; "" if up to date."""
-        changes = [
-            name
-            for name, changed in (
-                ("image", self.image),
-                ("words", self.words),
-                ("settings", self.settings),
-                ("choice of regions", self.scope),
-                (counted(self.regions, "region"), self.regions > 0),
-            )
-            if changed
-        ]
-        return f"{', '.join(changes)} changed: update" if changes else ""
+        changes = []
+        if self.image:
+            changes.append("image")
+        if self.words:
+            changes.append("words")
+        if self.settings:
+            changes.append("settings")
+        if self.scope:
+            changes.append("choice of regions")
+        if self.regions:
+            changes.append(counted(self.regions, "region"))
+        if not changes:
+            return ""
+        return f"{', '.join(changes)} changed: update"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, weakref_slot=True)
@@ -229,19 +231,19 @@ def _plane(record: ResultRecord) -> tuple[int, ...] | None:
     return None if record.plane is None else indices(record.plane)
 
 
-def same_run(one: ResultRecord | None, other: ResultRecord | None) -> bool:
+def same_run(record: ResultRecord | None, other: ResultRecord | None) -> bool:
     """Return whether two records are of one run, finished or not."""
-    return one is not None and other is not None and one.snapshot is other.snapshot
+    return record is not None and other is not None and record.snapshot is other.snapshot
 
 
-def same_regions(one: Results | None, other: Results | None) -> bool:
+def same_regions(results: Results | None, other: Results | None) -> bool:
     """Return whether two results are of one run; limits and captions may differ."""
-    if one is None or other is None or len(one) != len(other):
+    if results is None or other is None or len(results) != len(other):
         return False
-    pairs = zip(one.regions, other.regions, strict=True)
-    return all(a.raw_embedding is b.raw_embedding for a, b in pairs)
+    pairs = zip(results.regions, other.regions, strict=True)
+    return all(region.raw_embedding is twin.raw_embedding for region, twin in pairs)
 
 
 def indices(position: Position) -> tuple[int, ...]:
     """Return a plane without the names of its axes, which change as layers are added."""
-    return tuple(at for _, at in position)
+    return tuple(index for _, index in position)

@@ -96,12 +96,14 @@ class Session:
         A row is one of the record, so its event comes after that of the record, and those of the
         layers come last.
         """
-        signals = [
-            (model.events, name)
-            for model, values in ((self.run, fields.run), (self.review, fields.review))
-            for changed in values
-            for name in _TOLD_BY.get(changed, (changed,))
-        ]
+        signals = []
+        for events, values in (
+            (self.run.events, fields.run),
+            (self.review.events, fields.review),
+        ):
+            for changed in values:
+                for name in _TOLD_BY.get(changed, (changed,)):
+                    signals.append((events, name))
         signals.sort(key=lambda signal: _TOLD_LAST.get(signal[1], 0))
         with ExitStack() as paused:
             for events, name in reversed(signals):  # what is paused first is told last
@@ -147,8 +149,10 @@ class Session:
         added: Layer | None = None,
     ) -> None:
         """Follow the viewer's layers, of which one may have been ``added``."""
-        choice, asked = self._choice, self._asked_about_added
-        image, layer = choice.offer(self.run.layers, images, regions, added, asked=asked)
+        choice = self._choice
+        image, layer = choice.offer(
+            self.run.layers, images, regions, added, asked=self._asked_about_added
+        )
         self._take(image, layer)
         if choice.is_kept or added is None:
             return
@@ -216,11 +220,12 @@ class Session:
         """
         image, regions = record.snapshot.image, record.snapshot.regions
         self._choice.records.keep(record)
-        others = record.snapshot.has_regions and self.run.regions is not None
-        if self.run.image is not None and (
-            image is not self.run.image or (others and regions is not self.run.regions)
-        ):
-            return False
+        if self.run.image is not None:
+            both_have_regions = record.snapshot.has_regions and self.run.regions is not None
+            if both_have_regions and regions is not self.run.regions:
+                return False
+            if image is not self.run.image:
+                return False
         if image is not None and image is self.run.image:
             self._choice.by_user.add("image")
             # In live mode a layer is added to draw in it.

@@ -60,16 +60,21 @@ class ProjectState:
     @property
     def next_open(self) -> str:
         """The next image after the current one that is not done; "" if all others are."""
-        at = self.names.index(self.current) + 1 if self.current in self.names else 0
-        others = self.names[at:] + self.names[: max(at - 1, 0)]
-        return next((name for name in others if name not in self.done), "")
+        following, earlier = self.names, self.names[:0]
+        if self.current in self.names:
+            place = self.names.index(self.current)
+            following, earlier = self.names[place + 1 :], self.names[:place]
+        for name in following + earlier:
+            if name not in self.done:
+                return name
+        return ""
 
     def beside(self, step: int) -> str:
         """Return the image so many places after the one opened last; "" beyond the ends."""
-        at = self.opening or self.current
-        if at not in self.names:
+        last_opened = self.opening or self.current
+        if last_opened not in self.names:
             return self.names[0] if self.names else ""
-        place = self.names.index(at) + step
+        place = self.names.index(last_opened) + step
         return self.names[place] if 0 <= place < len(self.names) else ""
 
     @property
