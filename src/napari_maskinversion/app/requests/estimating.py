@@ -26,22 +26,24 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
             return _UNCOUNTED
         from ...pipeline.estimate import estimate, patch_of, place_text
 
-        known, spec = _known(settings, store), _spec_of(settings)
+        spec = _spec_of(settings)
+        options = _options(settings, store)
         if settings.uses_native_windows:
-            known["native"] = spec.native_resolution
-        tasks, patch = run_input.tasks(), patch_of(spec.architecture)
+            options["native"] = spec.native_resolution
+        tasks = run_input.tasks()
         left_out = run_input.left_out(tasks)
-        estimated = estimate(tasks, **known, patch=patch, window=settings.window)
+        patch = patch_of(spec.architecture)
+        estimated = estimate(tasks, **options, patch=patch, window=settings.window)
         if not estimated.regions:
             return ""
-        lines = (estimated.text, left_out, place_text(known["device"]))
+        lines = (estimated.text, left_out, place_text(options["device"]))
         return "\n".join(filter(None, lines))
 
     return work
 
 
-def _known(settings: RunSettings, store: ModelStore) -> dict[str, Any]:
-    """Return what is known of a run with these settings, as estimates take it."""
+def _options(settings: RunSettings, store: ModelStore) -> dict[str, Any]:
+    """Return options of `estimate` for a run with these settings."""
     from ...pipeline.estimate import likely_device
 
     spec, model = _spec_of(settings), settings.model
@@ -49,10 +51,10 @@ def _known(settings: RunSettings, store: ModelStore) -> dict[str, Any]:
     if settings.resolution is None and not settings.method.whole_image:
         resolution = spec.native_resolution
     loaded = store.kept.loaded if store.has(model, settings.device) else None
-    where = str(getattr(loaded, "device", ""))
+    device_in_use = str(getattr(loaded, "device", ""))
     return {
         "model": model,
-        "device": where or likely_device(settings.device, model, resolution),
+        "device": device_in_use or likely_device(settings.device, model, resolution),
         "resolution": resolution,
         "config": settings.inversion,
         "method": settings.method,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base import progress_words as words
 from ...base.progress import listening
+from ...base.wording import counted
 from ...language.ranking.uncertainty import UncertaintyConfig
 from ...regions.label_images import PlaneRegions
 from ..layer_input.run_input import PictureDigest, picture_digest, shown_to_model
@@ -90,9 +91,10 @@ class LiveUpdater:
 
 def _news(run: LiveRun, news: Progress | RegionChunk) -> RunUpdate:
     """Name the regions: in a run of the changed ones they have other numbers."""
-    ids, text = sorted(one.id for one in run.computing), getattr(news, "text", "")
+    text = getattr(news, "text", "")
+    ids = sorted(key.id for key in run.computing)
     if ids and getattr(news, "stage", "") not in ("encoding", "labels"):
-        which = f"region {ids[0]}" if len(ids) == 1 else f"{len(ids):,} regions"
-        text = f"computing {which}"
+        regions = f"region {ids[0]}" if len(ids) == 1 else counted(len(ids), "region")
+        text = f"computing {regions}"
     note = getattr(news, "note", "")
     return RunUpdate(text=words.joined(text, note), computing=run.computing)

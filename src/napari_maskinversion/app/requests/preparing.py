@@ -38,7 +38,8 @@ def make_request(
 ) -> Request:
     """Copy everything that a run needs from the viewer and the session."""
     chosen_layers(session)
-    words, captions = session.run.vocabulary, session.run.captions if captioned else None
+    words = session.run.vocabulary
+    captions = session.run.captions if captioned else None
     if captioned and session.run.captions_problem:
         raise InputError(session.run.captions_problem)
     if words is None and (captions is None or session.run.words_problem):
@@ -54,9 +55,10 @@ def find_request(
 ) -> tuple[Request, ImageLayer]:
     """Return what finding by words needs: a run without labels, and its image layer."""
     image, _ = chosen_layers(session)
-    window = {"window": "whole"} if whole else {}
     # Finding by words always inverts, whatever method ranks the labels.
-    changes = {"inversion.alpha": alpha, "method": None, **window}
+    changes: dict[str, Any] = {"inversion.alpha": alpha, "method": None}
+    if whole:
+        changes["window"] = "whole"
     settings = usable_settings(session.run.settings).changed(changes)
     request = _request(viewer, session, settings)
     return replace(request, forming=False), image
@@ -140,7 +142,8 @@ def prepare(
     if record is not None:
         assert record.finder is not None  # results of layers have one
         view, scope, only = record.finder.view, record.snapshot.scope, record.only
-    only, shown_only = only or chosen_ids(scope, regions), scope.planes == "shown"
+    only = only or chosen_ids(scope, regions)
+    shown_only = scope.planes == "shown"
     picture = picture or copy_picture(
         image,
         view,

@@ -102,10 +102,10 @@ class RunSource:
         from ...engine.models.registry import model_state, unread_spec
 
         try:
-            there = model_state(unread_spec(self.model)) != "to fetch"
+            is_on_disk = model_state(unread_spec(self.model)) != "to fetch"
         except ModelError:  # a name of the user's own
-            there = False
-        if not there:
+            is_on_disk = False
+        if not is_on_disk:
             raise InputError(
                 f"The model of these results, {self.model}, is not on this machine: press Fetch in "
                 "Settings > Model, or choose its file or folder there, then open the results again."

@@ -159,8 +159,9 @@ class RunTask:
         self._request.input.left_out(self._tasks)
         # Refused here, before a model of gigabytes is read.
         run.check_tasks(self._tasks)
-        shown, known = shown_to_model(self._request.input), identities(self._tasks)
-        self._about = {"total": len(known), "identities": known, "shown": shown}
+        shown = shown_to_model(self._request.input)
+        regions = identities(self._tasks)
+        self._about = {"total": len(regions), "identities": regions, "shown": shown}
         self._about["masks"] = compress_masks(self._tasks)
         model = self._store.load(model_name, device)
         show(Job(text=words.encoding(), fraction=0.0, note=self._store.note))
@@ -180,7 +181,8 @@ class RunTask:
         from ...pipeline.job import Job
 
         request, captions = self._request, self._request.captions
-        if (live := request.continued(model, shown)) is not None:
+        live = request.continued(model, shown)
+        if live is not None:
             self.results = live.update(self._tasks, request.vocabulary)
             self._add_captions()
             assert self.results is not None  # those of before, at least
@@ -198,7 +200,8 @@ class RunTask:
         if self._progress is not None:
             text, fraction = self._progress.text, self._progress.fraction
             note = words.joined(note, self._progress.note)
-        begun, results = time.monotonic(), self.results
+        started = time.monotonic()
+        results = self.results
         update = RunUpdate(
             text=text,
             fraction=fraction,
@@ -206,13 +209,14 @@ class RunTask:
             done=0 if results is None else len(results),
             total=self._about["total"],
         )
-        if results is None or len(results) == self._rows or begun < self._table_due:
+        if results is None or len(results) == self._rows or started < self._table_due:
             return replace(update, forming=self._forming(progress))
-        self._rows, table = len(results), results.to_frame()
+        self._rows = len(results)
+        table = results.to_frame()
         # The table of thousands of regions takes its time, which is the run's time.
-        made = time.monotonic() - begun
-        pause = min(_TABLE_SHARE * (made + drawing_seconds()), _TABLE_PAUSE)
-        self._table_due = begun + max(pause, 10 * made)
+        seconds = time.monotonic() - started
+        pause = min(_TABLE_SHARE * (seconds + drawing_seconds()), _TABLE_PAUSE)
+        self._table_due = started + max(pause, 10 * seconds)
         return replace(update, record=self._request.record(results, table=table))
 
     def _forming(self, progress: Progress | Tick | RegionChunk) -> Forming | None:

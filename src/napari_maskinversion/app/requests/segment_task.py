@@ -41,13 +41,15 @@ class Drawn:
 
     id: int
     text: str
-    own: Region
+    drawn: Region
     shape: tuple[int, int]
     scores: tuple[float, ...] = ()
 
     def region(self, index: int = 0, cleanup: CleanUp | None = None) -> Region | None:
         """Return its mask, cleaned up."""
-        return self.own if cleanup is None else clean_region(self.own, self.shape, cleanup)
+        if cleanup is None:
+            return self.drawn
+        return clean_region(self.drawn, self.shape, cleanup)
 
 
 Found: TypeAlias = "Segmented | Drawn"
@@ -94,15 +96,18 @@ def paint_all(
     shape: tuple[int, int],
 ) -> Painted:
     """Paint the chosen mask of each object (the best unless chosen) into a label image."""
-    regions = [one.region(chosen.get(one.id, 0), cleanup) for one in objects]
-    kept = [region for region in regions if region is not None]
+    kept = []
+    for item in objects:
+        region = item.region(chosen.get(item.id, 0), cleanup)
+        if region is not None:
+            kept.append(region)
     if not kept:
         raise EmptyMaskError(
             "No object has any pixels left; check boxes and points, or erode less."
         )
     labels, hidden = draw_labels(kept, shape)
     ids = tuple(region.id for region in kept if region.id not in hidden)
-    gone = tuple(one.id for one in objects if one.id not in ids)
+    gone = tuple(item.id for item in objects if item.id not in ids)
     return Painted(labels, ids, gone, mark_of(labels))
 
 
@@ -148,14 +153,14 @@ def _drawn(request: SegmentRequest) -> tuple[Found, ...]:
     shape = request.plane.shape
     parts: dict[int, list[Region]] = {}
     regions = rasterise(request.shapes, request.to_shapes, shape)
-    for number, region in zip(request.objects, regions, strict=True):
-        parts.setdefault(number, []).append(replace(region, id=number))
+    for number, part in zip(request.objects, regions, strict=True):
+        parts.setdefault(number, []).append(replace(part, id=number))
     objects = []
     for number, drawn in sorted(parts.items()):
         text = "shape" if len(drawn) == 1 else f"{len(drawn)} shapes"
-        own = united(drawn)
-        assert own is not None
-        objects.append(Drawn(number, text, own, shape))
+        region = united(drawn)
+        assert region is not None  # every object has a shape at least
+        objects.append(Drawn(number, text, region, shape))
     return tuple(objects)
 
 
@@ -183,9 +188,10 @@ def features_of(
     """Return the scores of the painted masks, by label."""
     import pandas as pd
 
-    scores = {one.id: score_of(one, chosen) for one in objects}
+    scores = {item.id: score_of(item, chosen) for item in objects}
     ids = sorted(painted.ids)
-    return pd.DataFrame({"index": ids, "score": np.array([scores[name] for name in ids], float)})
+    column = np.array([scores[number] for number in ids], float)
+    return pd.DataFrame({"index": ids, "score": column})
 
 
 def renewed_features(before: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
@@ -196,6 +202,8 @@ def renewed_features(before: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def score_of(one: Found, chosen: Mapping[int, int]) -> float | None:
+def score_of(item: Found, chosen: Mapping[int, int]) -> float | None:
     """Return the score of an object's chosen mask; None for a drawn shape."""
-    return one.scores[chosen.get(one.id, 0)] if one.scores else None
+    if not item.scores:
+        return None
+    return item.scores[chosen.get(item.id, 0)]

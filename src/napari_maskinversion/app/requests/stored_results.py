@@ -35,8 +35,7 @@ def stored_record(
     settings = info.settings.changed({"device": chosen.device, "model": info.model})
     # An archive names a model of the user's own without the folder that it is in.
     if own_model(chosen.model) is not None and recorded_name(chosen.model) == info.model:
-        where = {"model": chosen.model, "architecture": chosen.architecture}
-        settings = settings.changed(where)
+        settings = settings.changed({"model": chosen.model, "architecture": chosen.architecture})
     displayed = bundle.source.get("channels") == "as displayed"
     snapshot = replace(
         now,
