@@ -124,10 +124,10 @@ def list_work(project: OpenProject, names: Sequence[str]) -> None:
 
     with listening(lambda _: check_stopped()):  # the list shows images, no steps
         index = ProjectIndex.fresh(project, names)
-    known = summaries(index, names)
+    indexed = summaries(index, names)
     for name in names:
         picture: npt.NDArray[np.uint8] | None = None
-        summary = known[name]
+        summary = indexed[name]
         try:
             picture = thumbnail(project.path(name), project.settings_of(name).series, SIDE)
             if summary.regions is None and not summary.problem:
@@ -220,7 +220,8 @@ def export_work(project: OpenProject, out: Path, formats: Sequence[str], **optio
     """Export all images; return what was written."""
     from ...batch.exporting import export_steps
 
-    total, text = max(len(project.by_name), 1), ""
+    total = max(len(project.by_name), 1)
+    text = ""
     for number, exported in export_steps(project, out, formats, **options):
         show(partial(Job, f"Exporting image {number:,} of {total:,}", number / total))
         text = exported.text

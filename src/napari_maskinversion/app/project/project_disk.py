@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 WORDS: Final = "_words.yaml"  # after the project's name: words that have groups
 _MODEL: Final = ("model", "architecture")  # one makes no sense without the other
-_OWN: Final = ("device", "chunk_size", "series")  # of the machine or an image, not the project
+_NOT_OF_PROJECT: Final = ("device", "chunk_size", "series")  # of the machine or an image
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -67,14 +68,17 @@ class Edits:
 
     def note(self, settings: RunSettings, words: Vocabulary | None) -> bool:
         """Note what differs by now; return whether anything was ever changed."""
-        now = {one.key: settings.get(one.key) for one in fields_of() if one.key not in _OWN}
-        first = {key: self.settings.get(key) for key in now}
+        values = {key: settings.get(key) for key in _project_keys()}
+        first = {key: self.settings.get(key) for key in _project_keys()}
         first["threshold"] = None if self.words is None else self.words.threshold
-        now["threshold"] = first["threshold"] if words is None else words.threshold
-        changed = {key for key, value in now.items() if value != first[key]} | set(self._values)
+        values["threshold"] = first["threshold"] if words is None else words.threshold
+        changed = set(self._values)  # what was changed once stays so
+        for key, value in values.items():
+            if value != first[key]:
+                changed.add(key)
         if changed & set(_MODEL):
             changed |= set(_MODEL)
-        self._values = {key: now[key] for key in changed}
+        self._values = {key: values[key] for key in changed}
         if words is not None and (self.has_words or not self._alike(words)):
             self._words = words
         return bool(changed) or self.has_words
@@ -96,9 +100,14 @@ class Edits:
         return replace(words, threshold=settings.threshold), settings
 
 
-def _lost(before: Vocabulary, now: Vocabulary) -> bool:
+def _project_keys() -> list[str]:
+    """Return the keys of the settings that a project has."""
+    return [setting.key for setting in fields_of() if setting.key not in _NOT_OF_PROJECT]
+
+
+def _lost(before: Vocabulary, after: Vocabulary) -> bool:
     """Return whether words no longer have a threshold."""
-    return before.threshold is not None and now.threshold is None
+    return before.threshold is not None and after.threshold is None
 
 
 class ProjectDisk:
@@ -115,20 +124,23 @@ class ProjectDisk:
         from ..layer_input.label_layers import annotations_of
 
         joined, shape = _joined(layers)
-        regions = [pair for own in joined for pair in own]
-        now = tuple(identify(region, position) for position, region in regions)
-        if set(now) == set(saved.regions):
+        regions = list(chain.from_iterable(joined))
+        identities = tuple(identify(region, position) for position, region in regions)
+        if set(identities) == set(saved.regions):
             return None
-        drawn = annotations_of(regions, shape)
-        file = save_drawn(self.project, name, drawn) if now else None
-        path = None if file is None else relative(file, self.project.folder)
-        more = bool(set(now) - set(saved.regions))
+        path = None
+        if identities:
+            file = save_drawn(self.project, name, annotations_of(regions, shape))
+            path = relative(file, self.project.folder)
         before = self.project.by_name[name]
-        state: State = "open" if more else before.state  # nobody has decided about a new region
+        state: State = before.state
+        if set(identities) - set(saved.regions):
+            state = "open"  # nobody has decided about a new region
         if (path, state) != (before.regions, before.state):
             self._edit(lambda project: changed_image(project, name, regions=path, state=state))
-        saved.regions = now
-        return Written(project=self.project, image=name, regions=now, layers=sum(map(bool, joined)))
+        saved.regions = identities  # only now: if writing fails, it is tried again
+        layer_count = sum(map(bool, joined))
+        return Written(project=self.project, image=name, regions=identities, layers=layer_count)
 
     def keep_regions(
         self, stamp: int, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
@@ -162,9 +174,10 @@ class ProjectDisk:
         task = self.project.task(name)
         if task is None or set(identities) != set(saved.regions):
             return None
-        own = task.settings.changed({key: settings.get(key) for key in (*_OWN, "planes")})
+        free_keys = (*_NOT_OF_PROJECT, "planes")
+        batch_settings = task.settings.changed({key: settings.get(key) for key in free_keys})
         same_words = task.vocabulary in (None, results.info.vocabulary)
-        if own != settings or not same_words or results.info.vocabulary is None:
+        if batch_settings != settings or not same_words or results.info.vocabulary is None:
             return None
         finished = Finished.of(task)
         with open_job(task.image, task.regions, task.settings) as job:
@@ -177,15 +190,17 @@ class ProjectDisk:
 
     def set_states(self, done: Mapping[str, bool]) -> Written | None:
         """Keep which images are done."""
-        before = self.project.by_name
-        states = {name: "done" if now else "open" for name, now in done.items()}
-        states = {name: now for name, now in states.items() if before[name].state != now}
+        states: dict[str, State] = {}
+        for name, is_done in done.items():
+            state: State = "done" if is_done else "open"
+            if self.project.by_name[name].state != state:
+                states[name] = state
         if not states:
             return None
 
         def change(project: Project) -> Project:
-            for name, now in states.items():
-                project = changed_image(project, name, state=now)
+            for name, state in states.items():
+                project = changed_image(project, name, state=state)
             return project
 
         self._edit(change)
@@ -196,8 +211,8 @@ class ProjectDisk:
         before, folder = self.project, self.project.folder
         if vocabulary is not None:
             settings = settings.changed({"threshold": vocabulary.threshold})
-        own = {key: before.settings.get(key) for key in _OWN}
-        stored = stored_settings(settings.changed(own), folder)
+        unchanged = {key: before.settings.get(key) for key in _NOT_OF_PROJECT}
+        stored = stored_settings(settings.changed(unchanged), folder)
         same_words = vocabulary is None or _same_words(before, vocabulary)
         if same_words and stored == stored_settings(before.settings, folder):
             return None
@@ -209,7 +224,7 @@ class ProjectDisk:
         fields = words_of(vocabulary, self.project.folder)
         if any(vocabulary.groups):  # which a list cannot hold
             usual = self.project.file.with_name(f"{self.project.file.stem}{WORDS}")
-            file = free_name(usual, lambda one: self.project.project.labels == one.name)
+            file = free_name(usual, lambda path: self.project.project.labels == path.name)
             replace(vocabulary, threshold=None).save(file, overwrite=True)
             fields["labels"] = file.name
         return fields
@@ -236,25 +251,33 @@ def _joined(
     outlines: set[str] = set()
     shape = (0, 0)
     for inputs in layers:
-        own = []
-        for one in inputs:
+        regions: list[tuple[Position, Region]] = []
+        for run_input in inputs:
             try:
-                tasks = one.tasks()
+                tasks = run_input.tasks()
             except EmptyMaskError:  # no region is left, or it lies outside the image
                 continue
             shape = tasks[0].regions.shape
-            own += [(task.position, region) for task in tasks for region in task.regions]
-        own = [pair for pair in own if identify(pair[1], pair[0]).mask not in outlines]
-        highest = max((0, *taken, *(region.id for _, region in own)))
+            for task in tasks:
+                for region in task.regions:
+                    # Layers may hold copies of the same region.
+                    if identify(region, task.position).mask not in outlines:
+                        regions.append((task.position, region))
+        highest = max((0, *taken, *(region.id for _, region in regions)))
         ids: dict[int, int] = {}
-        for _, region in own:  # one object keeps one id on all planes
-            if region.id not in ids:
-                clash = region.id < 1 or region.id in taken
-                highest += clash
-                ids[region.id] = highest if clash else region.id
-        joined.append([(place, replace(region, id=ids[region.id])) for place, region in own])
+        for _, region in regions:  # one object keeps one id on all planes
+            if region.id in ids:
+                continue
+            if region.id < 1 or region.id in taken:
+                highest += 1
+                ids[region.id] = highest
+            else:
+                ids[region.id] = region.id
+        joined.append(
+            [(position, replace(region, id=ids[region.id])) for position, region in regions]
+        )
         taken |= set(ids.values())
-        outlines |= {identify(region, place).mask for place, region in own}
+        outlines |= {identify(region, position).mask for position, region in regions}
     return joined, shape
 
 
@@ -263,16 +286,17 @@ def words_of(vocabulary: Vocabulary, folder: Path) -> dict[str, Any]:
     from ...language.labels.label import TEMPLATES
     from ...language.labels.vocabulary import to_text
 
-    named = zip(vocabulary.labels, vocabulary.colors, strict=False)
-    usual = vocabulary.templates == TEMPLATES["photo"]
-    listed = to_text(vocabulary.full_labels) if vocabulary.synonyms else vocabulary.labels
-    learned = vocabulary.learned
-    file = None if learned is None or learned.file is None else learned.file
+    colors = {}
+    for name, color in zip(vocabulary.labels, vocabulary.colors, strict=False):
+        if color:
+            colors[name] = color
+    has_usual_prompts = vocabulary.templates == TEMPLATES["photo"]
+    file = None if vocabulary.learned is None else vocabulary.learned.file
     return {
-        "labels": listed,
+        "labels": to_text(vocabulary.full_labels) if vocabulary.synonyms else vocabulary.labels,
         "classifier": None if file is None else relative(file, folder),
-        "templates": () if usual else vocabulary.templates,
-        "colors": {name: color for name, color in named if color},
+        "templates": () if has_usual_prompts else vocabulary.templates,
+        "colors": colors,
     }
 
 
@@ -283,8 +307,8 @@ def defaults(vocabulary: Vocabulary | None, settings: RunSettings, folder: Path)
         words = words_of(vocabulary, folder)
         settings = settings.changed({"threshold": vocabulary.threshold})
     usual = RunSettings()
-    own = {key: usual.get(key) for key in _OWN}
-    return Project(settings=stored_settings(settings.changed(own), folder), **words)
+    not_kept = {key: usual.get(key) for key in _NOT_OF_PROJECT}
+    return Project(settings=stored_settings(settings.changed(not_kept), folder), **words)
 
 
 def _same_words(project: OpenProject, vocabulary: Vocabulary) -> bool:

@@ -54,8 +54,9 @@ def new_project(file: Path, images: Path, regions: Path | None, defaults: Projec
     """
     if regions is not None and regions.is_file():
         with suppress(InputError):
-            each = pair(str(images), str(regions.parent)).pairs
-            if sum(one.regions == regions for one in each) == 1 < len(each):
+            pairs_of_folder = pair(str(images), str(regions.parent)).pairs
+            images_of_file = sum(found.regions == regions for found in pairs_of_folder)
+            if images_of_file == 1 and len(pairs_of_folder) > 1:
                 regions = regions.parent
     pairs = _paired(images, regions)
     if file.exists():
@@ -73,7 +74,7 @@ def _folder(folder: Path, defaults: Project) -> OpenedPlace:
     if not new:
         return opened
     is_ = "are" if len(new) > 1 else "is"
-    names = listed((one.image.name for one in new), _LISTED)
+    names = listed((image.image.name for image in new), _LISTED)
     note = (
         f"{opened.note} {counted(len(new), 'image')} of this folder {is_} not in the project: "
         f"{names}."
@@ -83,18 +84,18 @@ def _folder(folder: Path, defaults: Project) -> OpenedPlace:
 
 def _new_images(project: OpenProject, images: Path) -> Sequence[Pair]:
     """Return the images of a folder that a project lacks, if it has some of that folder."""
-    known = {(project.folder / one.image).resolve() for one in project.project.images}
-    if images.resolve() not in {file.parent for file in known}:
+    in_project = {(project.folder / image.image).resolve() for image in project.project.images}
+    if images.resolve() not in {file.parent for file in in_project}:
         return ()
     try:
         pairs = _paired(images, None, beside=project.folder).pairs
-        new = tuple(one for one in pairs if one.image.resolve() not in known)
+        new = tuple(image for image in pairs if image.image.resolve() not in in_project)
         added_images(project.project, new, project.folder)
     except InputError:  # such as two of one name
         return ()
     regions = {project.regions(name) for name in project.by_name} - {None}
-    taken = {file.resolve() for file in regions if file is not None}
-    return tuple(one for one in new if one.image.resolve() not in taken)
+    regions_files = {file.resolve() for file in regions if file is not None}
+    return tuple(image for image in new if image.image.resolve() not in regions_files)
 
 
 def _images(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
@@ -110,9 +111,9 @@ def _images(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
         raise InputError(
             "These images are in several folders; use 'project new --table' with a list of them."
         )
-    pairs = [one for one in _paired(folder, None).pairs if one.image in set(paths)]
-    known = {one.image for one in pairs}
-    pairs += [Pair(image=path) for path in paths if path not in known]
+    pairs = [found for found in _paired(folder, None).pairs if found.image in set(paths)]
+    with_pair = {found.image for found in pairs}
+    pairs += [Pair(image=path) for path in paths if path not in with_pair]
     if (folder / FILE).exists():
         opened = OpenProject.read(folder)
         project = edit(opened.file, lambda content: added_images(content, pairs, folder))
@@ -133,7 +134,9 @@ def _opened(project: OpenProject) -> OpenedPlace:
             f"No image of {project.file} is where it was, such as {project.path(gone[0])}; move "
             "project and images together."
         )
-    notes = [f"{counted(len(gone), 'image')} not there: {listed(gone, _LISTED)}."] if gone else []
+    notes = []
+    if gone:
+        notes.append(f"{counted(len(gone), 'image')} not there: {listed(gone, _LISTED)}.")
     if project.project.captions is not None:
         notes.append("This tab suggests words only; 'batch' adds the project's captions.")
     return OpenedPlace(project, " ".join(notes))
@@ -143,11 +146,12 @@ def _made(file: Path, pairs: Pairs, defaults: Project) -> OpenedPlace:
     file.parent.mkdir(parents=True, exist_ok=True)
     project = added_images(defaults, pairs.pairs, file.parent)
     write_project(project, file)
-    some = sum(one.regions is not None for one in project.images)
+    with_regions = sum(image.regions is not None for image in project.images)
     count = counted(len(project.images), "image")
-    note = f"Made {file.name} in {file.parent}: {count}, {some} with regions."
-    more = f" {pairs.notes[0]}" if pairs.notes else ""
-    return OpenedPlace(OpenProject(file.absolute(), project), note + more)
+    note = f"Made {file.name} in {file.parent}: {count}, {with_regions} with regions."
+    if pairs.notes:
+        note += f" {pairs.notes[0]}"
+    return OpenedPlace(OpenProject(file.absolute(), project), note)
 
 
 def _paired(images: Path, regions: Path | None, beside: Path | None = None) -> Pairs:
@@ -160,16 +164,19 @@ def _paired(images: Path, regions: Path | None, beside: Path | None = None) -> P
             if regions is not None:
                 raise
             continue
-        taken = {one.regions for one in pairs.pairs}
-        kept = [one for one in pairs.pairs if one.image not in taken]
-        if any(one.regions for one in kept):
+        # Label images beside the images are regions, and no images of their own.
+        regions_files = {image.regions for image in pairs.pairs}
+        kept = [image for image in pairs.pairs if image.image not in regions_files]
+        if any(image.regions for image in kept):
             return Pairs(pairs=tuple(kept), notes=_stray(whole))
     return Pairs(pairs=whole.pairs, notes=_stray(whole))
 
 
 def _stray(pairs: Pairs) -> tuple[str, ...]:
-    own = tuple(note for note in pairs.notes if "is not an image" in note)
-    return (f"{len(own)} other files were left out.",) if len(own) > 1 else own
+    notes = tuple(note for note in pairs.notes if "is not an image" in note)
+    if len(notes) > 1:
+        return (f"{len(notes)} other files were left out.",)
+    return notes
 
 
 def _places(images: Path, beside: Path | None) -> Iterator[str]:

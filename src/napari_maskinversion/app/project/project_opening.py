@@ -146,18 +146,19 @@ def _results(project: OpenProject, name: str) -> tuple[Bundle | None, bool]:
 
 def _regions_of(bundle: Bundle) -> list[tuple[Position, Region]]:
     """Return the regions of results, with what their file said about them."""
-    known = {(one.position, one.id): one for one in bundle.results.regions}
+    results = {(result.position, result.id): result for result in bundle.results.regions}
     regions = []
-    for key, mask in bundle.masks.items():
-        region, said = mask.unpack(), known.get(key)
-        if said is not None:
+    for (position, number), mask in bundle.masks.items():
+        region = mask.unpack()
+        result = results.get((position, number))
+        if result is not None:
             region = replace(
                 region,
-                name=said.source_label,
-                source_id=said.source_id,
-                values=said.source_values,
+                name=result.source_label,
+                source_id=result.source_id,
+                values=result.source_values,
             )
-        regions.append((key[0], region))
+        regions.append((position, region))
     return regions
 
 
@@ -223,8 +224,10 @@ def _overviews(pixels: npt.NDArray[Any], axes: tuple[int, int]) -> list[ArrayLik
     side, step = max(pixels.shape[axis] for axis in axes), 1
     while side > _DRAWN * step:
         step *= 2
-        key = tuple(slice(None, None, step if n in axes else 1) for n in range(pixels.ndim))
-        levels.append(pixels[key])
+        key = [slice(None)] * pixels.ndim
+        for axis in axes:
+            key[axis] = slice(None, None, step)
+        levels.append(pixels[tuple(key)])
     return levels
 
 
@@ -244,8 +247,9 @@ def _channel(level: ArrayLike, axes: Sequence[str], number: int) -> ArrayLike:
 
 def _limits(stack: Stack, number: int) -> tuple[float, float]:
     axes = (stack.axes.index("y"), stack.axes.index("x"))
-    middle = [int(side) // 2 for side in stack.levels[0].shape]
-    index = [number if name == "c" else at for name, at in zip(stack.axes, middle, strict=True)]
+    index = [int(side) // 2 for side in stack.levels[0].shape]  # the plane in the middle
+    if "c" in stack.axes:
+        index[stack.axes.index("c")] = number
     try:
         return auto_limits(LazyPlane(stack.levels, axes=axes, index=index, nodata=stack.nodata))
     except InputError:  # nothing to see; a run says so
@@ -259,8 +263,9 @@ def _scale(stack: Stack) -> tuple[list[float], tuple[str, ...]]:
         return [1.0] * len(names), ()
     sizes = dict(zip(("y", "x"), units.pixel, strict=True))
     scale = [float(sizes.get(name, 1.0)) for name in names]
-    known = units.unit in ("nm", "µm", "mm", "cm", "m")
-    return scale, tuple(units.unit if name in sizes else "pixel" for name in names) * known
+    if units.unit not in ("nm", "µm", "mm", "cm", "m"):
+        return scale, ()
+    return scale, tuple(units.unit if name in sizes else "pixel" for name in names)
 
 
 def _as_drawn(region: Region) -> Region:
