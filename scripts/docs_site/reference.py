@@ -169,7 +169,7 @@ def keys():
     places = {}
     for key in KEYS:
         places.setdefault(key.place, []).append(
-            [" or ".join(f"++{_key(k)}++" for k in key.keys), text(key.what)]
+            [" or ".join(f"++{_key(k)}++" for k in key.keys), text(key.effect)]
         )
     return "\n\n".join(
         f"## {place}\n\n{table(['key', 'what'], lines)}" for place, lines in places.items()

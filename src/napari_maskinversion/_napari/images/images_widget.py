@@ -136,8 +136,8 @@ class ImagesWidget(QWidget):
 
     def _step(self, text: str, by: int) -> QPushButton:
         key = named(PANEL)[f"{text.lower()} image"]
-        tip = f"{key.what} ({key.shown})"
-        return button(text, tip, lambda: self.moved.emit(by), name=key.what)
+        tip = f"{key.effect} ({key.shown})"
+        return button(text, tip, lambda: self.moved.emit(by), name=key.effect)
 
     def _set_up_list(self) -> None:
         table = self.list

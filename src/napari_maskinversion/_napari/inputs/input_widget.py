@@ -160,7 +160,7 @@ class InputWidget(Topic, QWidget):
     def _counted(self) -> int | None:
         """Count the regions of the next run, and say what was counted."""
         image, layer = self._session.run.layers
-        every = self._session.run.scope.planes != "shown"
+        on_all_planes = self._session.run.scope.planes != "shown"
         self.number.setText("")
         self.line.setVisible(image is not None and layer is not None)
         if image is None:
@@ -178,9 +178,13 @@ class InputWidget(Topic, QWidget):
             return None
         self.number.setText("" if number is None else f"{number:,}")
         self.line.setVisible(number is None or bool(position))  # the foot says what to do without
-        where = " on all planes" if every else f" on {place_text(position) or 'this plane'}"
+        if on_all_planes:
+            where = " on all planes"
+        else:
+            where = f" on {place_text(position) or 'this plane'}"
         if number is None:
-            where = where if every or position else ""
+            if not on_all_planes and not position:
+                where = ""
             self.line.setText(f"Regions{where} are counted when the run starts.")
         elif number == 0:
             self.line.setText(f"No regions{where}: draw some.")
@@ -232,8 +236,11 @@ def is_channel(image: Image | None, images: Sequence[Image]) -> bool:
     if image is None or image.rgb:
         return False
     size = image.extent.data.tolist()
-    same = [one for one in images if not one.rgb and one.extent.data.tolist() == size]
-    return len(same) > 1 and any(one.blending == "additive" for one in same)
+    same_size = []
+    for other in images:
+        if not other.rgb and other.extent.data.tolist() == size:
+            same_size.append(other)
+    return len(same_size) > 1 and any(channel.blending == "additive" for channel in same_size)
 
 
 def is_channels_first(image: Image | None) -> bool:

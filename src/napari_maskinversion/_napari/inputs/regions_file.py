@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -97,11 +98,13 @@ class RegionsFileController(Topic, QObject):
         with selection_kept(self._viewer), self._session.choice.kept():
             pixels, about = outcome.layer
             about |= {"opacity": REGIONS_OPACITY, **outcome.place()}
-            made = self._viewer.add_labels(pixels, **about)
-        self._session.choice.made_for(outcome.target.layer, made)
-        here = self._session.choose_for(outcome.target.layer, made)
-        name = outcome.target.layer.name
-        inform(outcome.message if here else f"{outcome.message} Choose '{name}' to use them.")
+            labels = self._viewer.add_labels(pixels, **about)
+        image = outcome.target.layer
+        self._session.choice.made_for(image, labels)
+        message = outcome.message
+        if not self._session.choose_for(image, labels):
+            message += f" Choose '{image.name}' to use them."
+        inform(message)
 
     def _ask_which(self, outcome: Which) -> None:
         name, chosen = QInputDialog.getItem(
@@ -139,6 +142,12 @@ class Target:
         rows, columns = sorted(seen.axes)
         cut = replace(seen, axes=(rows, columns))
         path = path_of(layer)
+        if getattr(layer, "rgb", False):
+            channels = 3
+        elif path:
+            channels = sum(path_of(other) == path for other in layers)
+        else:
+            channels = 0
         return cls(
             layer=layer,
             name=Path(path).name if path else str(layer.name),
@@ -146,9 +155,7 @@ class Target:
             shape=grid.shape,
             cut=cut,
             axes=axis_names(cut, view),
-            channels=3
-            if getattr(layer, "rgb", False)
-            else sum(path_of(one) == path for one in layers if path),
+            channels=channels,
         )
 
     @property
@@ -242,26 +249,26 @@ def _planes(path: Path, target: Target, listed: Sequence[Position]) -> list[Plan
     if path.suffix.lower() not in (".tif", ".tiff", ".npy") and not is_zarr(path):
         return None
     with open_labels(path) as labels:
-        ours = len(listed) == (np.prod(list(labels.pages.values())) if labels.pages else 1)
-        ours = ours and any(listed)
+        # Our own files have a list of their planes beside them.
+        is_ours = any(listed) and len(listed) == prod(labels.pages.values())
         matched = matched_axes(labels, target.others) if labels.pages else None
-        if not ours and not matched:
+        if not is_ours and not matched:
             return None
         check_size(labels.shape, str(path), target.plane)
         axes = labels.axes.index("y"), labels.axes.index("x")
         names = tuple((matched or {}).get(name, name) for name in labels.axes)
         planes = regions_by_plane(labels.levels[0], names=names, axes=axes, mode="each")
-        if not ours:
-            return [
-                PlaneRegions(tuple((n, at) for n, at in plane.position if n in target.others), r)
-                for plane in planes
-                for r in (plane.regions,)
-            ]
-        # The pages are the planes with regions, in the order of the list.
-        return [
-            PlaneRegions(listed[max((at for _, at in plane.position), default=0)], plane.regions)
-            for plane in planes
-        ]
+        placed = []
+        for plane in planes:
+            if is_ours:  # the pages are the planes with regions, in the order of the list
+                page = max((index for _, index in plane.position), default=0)
+                position = listed[page]
+            else:
+                position = tuple(
+                    (name, index) for name, index in plane.position if name in target.others
+                )
+            placed.append(PlaneRegions(position, plane.regions))
+        return placed
 
 
 def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
@@ -277,10 +284,10 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
     for axis in axes.values():
         shape[axis], index[axis] = target.shape[axis], 0
     for item in annotations.items:
-        for name, at in item.position:
-            if not 0 <= at < shape[axes[name]]:
+        for name, plane_index in item.position:
+            if not 0 <= plane_index < shape[axes[name]]:
                 raise InputError(
-                    f"{path} has region {item.region.id} on plane {at}, and {quoted} has "
+                    f"{path} has region {item.region.id} on plane {plane_index}, and {quoted} has "
                     f"{shape[axes[name]]} planes along {name}."
                 )
     layer = layer_of(annotations, tuple(shape), axes, target.cut.axes, path.stem)

@@ -47,9 +47,9 @@ class ScopeWidget(QWidget):
         # The setting "window" is edited by two widgets: mode and side.
         self.form = SettingsForm(
             [
-                one
-                for one in fields_of("window", "planes")
-                if one.key in ("window.context", "measure")
+                setting
+                for setting in fields_of("window", "planes")
+                if setting.key in ("window.context", "measure")
             ],
             parent=self,
         )
@@ -95,9 +95,8 @@ class ScopeWidget(QWidget):
         signals = (self.side.valueChanged, self.form.changed, self.ids.textChanged)
         for signal in (*signals, self.merge.toggled):
             signal.connect(lambda *_: self._tell())
-        session.run.outlined = session.run.forming = (
-            False  # as the boxes are; the session may be older
-        )
+        # As the boxes are; the session may be older.
+        session.run.outlined = session.run.forming = False
         self.outline.toggled.connect(partial(setattr, session.run, "outlined"))
         self.live.toggled.connect(partial(setattr, session.run, "forming"))
         self._show_state()
@@ -161,6 +160,6 @@ class ScopeWidget(QWidget):
         self.form["window.context"].setEnabled(mode != 1)
         self.ids.setEnabled(limited)
         self.merge.setEnabled(limited)
-        what = "shapes selected" if is_shapes(self._layer) else "label picked"
-        self.ids.setPlaceholderText(f"the {what} in the layer")
+        picked = "shapes selected" if is_shapes(self._layer) else "label picked"
+        self.ids.setPlaceholderText(f"the {picked} in the layer")
         self._tell()

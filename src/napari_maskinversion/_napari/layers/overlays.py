@@ -110,7 +110,7 @@ class RegionBorder:
 
     def show(self, image: Image, plane: Plane, *regions: Region) -> None:
         """Draw the borders of regions of an image's plane, and no others."""
-        self._show(image, plane, np.concatenate([border_of(one) for one in regions]))
+        self._show(image, plane, np.concatenate([border_of(region) for region in regions]))
 
     def show_box(self, image: Image, plane: Plane, box: FloatBox) -> None:
         """Draw a box of an image's plane, and nothing else."""
@@ -218,8 +218,9 @@ def is_covered(viewer: ViewerModel, image: Image) -> bool:
 def _hides(layer: Image, image: Image) -> bool:
     if layer.opacity < 1 or str(layer.blending) in ("additive", "multiplicative", "minimum"):
         return False
-    (low, high), (lowest, highest) = (one.extent.world[:, -2:] for one in (layer, image))
-    return bool((low <= lowest).all() and (high >= highest).all())
+    start, end = layer.extent.world[:, -2:]
+    image_start, image_end = image.extent.world[:, -2:]
+    return bool((start <= image_start).all() and (end >= image_end).all())
 
 
 def crop_reader(
@@ -229,9 +230,9 @@ def crop_reader(
 
     Also returns whether it is quick: the pixels are few, and in memory.
     """
-    at = position if finder.all_planes else ()
-    layer = copy_layer(image, finder.view_at(at), shown_only=True, snapshot=False)
-    source = layer.source(finder.plane(at).cut)
+    plane_position = position if finder.all_planes else ()
+    layer = copy_layer(image, finder.view_at(plane_position), shown_only=True, snapshot=False)
+    source = layer.source(finder.plane(plane_position).cut)
 
     def make() -> Pixels:
         picture = cut_out(source, region.bbox, region)

@@ -78,7 +78,9 @@ class LayerHolder(Generic[OwnLayer]):
     def insert(self, layer: OwnLayer, image: Image, above: Layer | None = None) -> None:
         """Add a layer directly above an image and, if given, above another layer."""
         layers = self._viewer.layers
-        place = max(layers.index(one) for one in (image, above) if one is not None) + 1
+        place = layers.index(image) + 1
+        if above is not None:
+            place = max(place, layers.index(above) + 1)
         with selection_kept(self._viewer):
             layers.insert(place, layer)
         self._layer, self._image = layer, image
@@ -99,12 +101,12 @@ def box_transform(
     for place, axis in enumerate(plane.cut.axes):
         factor[axis] = (box[place + 2] - box[place]) / grid[place]
         origin[axis] = box[place] + (factor[axis] - 1) / 2
-    own = Affine(
+    data_to_physical = Affine(
         scale=image.scale, translate=image.translate, rotate=image.rotate, shear=image.shear
     )
     return {
         "scale": np.asarray(image.scale) * factor,
-        "translate": np.asarray(own(origin)),
+        "translate": np.asarray(data_to_physical(origin)),
         "rotate": image.rotate,
         "shear": image.shear,
         "affine": image.affine,
@@ -157,8 +159,8 @@ def remove_layers(viewer: ViewerModel, layers: Sequence[Layer]) -> None:
 def _empty(layer: Image | Labels) -> None:
     """Let a layer, and the canvas, go of its pixels."""
     levels = layer.data if layer.multiscale else [layer.data]
-    one = (1,) * layer.ndim
-    small = [np.zeros(one + level.shape[layer.ndim :], level.dtype) for level in levels]
+    one_pixel = (1,) * layer.ndim
+    small = [np.zeros(one_pixel + level.shape[layer.ndim :], level.dtype) for level in levels]
     with layer.events.blocker_all():  # nobody has edited it
         layer.data = small if layer.multiscale else small[0]
     layer.events.set_data()  # only the canvas listens

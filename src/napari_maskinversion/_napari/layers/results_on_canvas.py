@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -195,15 +196,17 @@ class ResultsOnCanvas:
             return -1
         data = grid.to_data(np.asarray(world)[-grid.ndim :])
         y, x = (round(float(data[axis])) for axis in cut.axes)
-        hit = []
+        smallest_area, smallest_row = math.inf, -1
         for row, region in enumerate(regions):
             y0, x0, y1, x1 = region.bbox
             if not (y0 <= y < y1 and x0 <= x < x1):
                 continue
             plane, mask = self._plane(image, finder, region.position), self._mask_of(region)
-            if plane is not None and plane.cut == cut and mask is not None:
-                hit += [(region.area, row)] * bool(mask.mask[y - y0, x - x0] > 0)
-        return min(hit)[1] if hit else -1
+            if plane is None or plane.cut != cut or mask is None:
+                continue
+            if mask.mask[y - y0, x - x0] > 0 and region.area < smallest_area:
+                smallest_area, smallest_row = region.area, row
+        return smallest_row
 
     def _mask_of(self, region: RegionResult) -> Region | None:
         """Return the pixels of a region; None while they are unknown."""
@@ -310,12 +313,12 @@ def bring_into_view(viewer: ViewerModel, image: Image, plane: Plane, bbox: Box) 
     centre = plane.to_data([((y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2)])[0]
     world = grid.to_world(centre)
     shift = viewer.dims.ndim - image.ndim
-    others = plane.cut.others
+    across = plane.cut.others  # the axes from plane to plane
     if shown.axes != plane.cut.axes:
         return  # the viewer was rotated: there is no such plane to show
-    if any(shown.index[axis] != plane.cut.index[axis] for axis in others):
-        axes = [axis + shift for axis in others]
-        viewer.dims.set_point(axes, [float(world[axis]) for axis in others])
+    if any(shown.index[axis] != plane.cut.index[axis] for axis in across):
+        axes = [axis + shift for axis in across]
+        viewer.dims.set_point(axes, [float(world[axis]) for axis in across])
     camera = viewer.scene.camera
     corners = [grid.to_world(corner) for corner in plane.to_data([(y0, x0), (y1, x1)])]
     pixels = camera.zoom * float(np.abs(np.subtract(*corners)).max())  # on the screen

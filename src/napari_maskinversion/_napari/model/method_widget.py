@@ -48,17 +48,18 @@ class MethodWidget(QWidget):
     @property
     def method(self) -> Method:
         """The chosen method; it may still need weights."""
-        one = self._specs[max(self.first.currentIndex(), 0)].name
-        place = self.second.currentIndex() - 1
-        other = self._specs[place].name if place >= 0 else one
-        return Method(one if one == other else f"{one}+{other}", self._weights)
+        name = self._specs[max(self.first.currentIndex(), 0)].name
+        second_index = self.second.currentIndex() - 1  # the first entry is for none
+        if second_index >= 0 and self._specs[second_index].name != name:
+            name += f"+{self._specs[second_index].name}"
+        return Method(name, self._weights)
 
     def choose(self, name: str) -> None:
         """Choose a method by name, or two joined by ``+``."""
         names = [spec.name for spec in self._specs]
-        one, *other = Method(name).name.split("+")
-        self.first.setCurrentIndex(names.index(one))
-        self.second.setCurrentIndex(1 + names.index(other[0]) if other else 0)
+        first, _, second = Method(name).name.partition("+")
+        self.first.setCurrentIndex(names.index(first))
+        self.second.setCurrentIndex(1 + names.index(second) if second else 0)
 
     def show_method(self, method: Method) -> None:
         """Choose a method with its checkpoint, or with none."""

@@ -99,8 +99,11 @@ class ModelWidget(Topic, QWidget):
 
     def choose(self, name: str, architecture: str | None = None) -> None:
         """Choose a model by name; one that is not listed is added to the list."""
-        own = self._own
-        if name not in MODELS and (own is None or (own[0].name, own[1]) != (name, architecture)):
+        is_listed = name in MODELS
+        if self._own is not None:
+            spec, listed_architecture = self._own
+            is_listed |= (spec.name, listed_architecture) == (name, architecture)
+        if not is_listed:
             try:
                 check_on_disk(name)
                 self._list_own(unread_spec(name, architecture), architecture)
@@ -123,9 +126,9 @@ class ModelWidget(Topic, QWidget):
 
     def choose_device(self, name: str) -> None:
         """Choose a device by name, now or once it is offered; the first GPU has two names."""
-        for known in (name, name.removesuffix(":0"), f"{name}:0"):
-            if self.device.findText(known) >= 0:
-                self.device.setCurrentText(known)
+        for offered_name in (name, name.removesuffix(":0"), f"{name}:0"):
+            if self.device.findText(offered_name) >= 0:
+                self.device.setCurrentText(offered_name)
                 self._wanted = ""
                 return
         self._wanted = name
@@ -234,15 +237,15 @@ class ModelWidget(Topic, QWidget):
 
     def _describe(self) -> None:
         spec = self.spec
-        own = own_model(spec.name) is not None
+        is_own = own_model(spec.name) is not None
         size = (
             f"{spec.size_text}, licence {spec.license}, works at {spec.working_resolution} px, "
             f"{spec.activation}, prompts: {spec.prompts}."
         )
         trained = f"{spec.title}. Trained at {spec.native_resolution} px."
-        self.about.setText(spec.title if own else f"{spec.title}.\n{size}")
+        self.about.setText(spec.title if is_own else f"{spec.title}.\n{size}")
         self.fetching.button.setText(f"Fetch {spec.size_text}")
-        self.model.setToolTip(spec.title if own else trained)
+        self.model.setToolTip(spec.title if is_own else trained)
         self.show_fetch(None)
 
 
@@ -257,7 +260,7 @@ def badge(spec: ModelSpec) -> str:
 class OwnModelWidget(QWidget):
     """What to type or choose for a model that is not in the list."""
 
-    asked = Signal(str, object)  # the model, and the architecture of a checkpoint file or None
+    chosen = Signal(str, object)  # the model, and the architecture of a checkpoint file or None
 
     def __init__(self) -> None:
         super().__init__()
@@ -319,7 +322,7 @@ class OwnModelWidget(QWidget):
         if self._is_file and first:
             self.problem.say(f"Choose the architecture of {Path(name).name}.")
         elif name:
-            self.asked.emit(name, self.architecture.currentText() if self._is_file else None)
+            self.chosen.emit(name, self.architecture.currentText() if self._is_file else None)
 
     def _choose_file(self) -> None:
         kinds = file_filter("Checkpoints", CHECKPOINTS)

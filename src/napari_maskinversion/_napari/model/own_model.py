@@ -29,7 +29,7 @@ class OwnModel(Topic, QObject):
         self._session, self._part, self._store = session, part, store
         self.job = session.jobs.of(job_kinds.READ_MODEL)
         self._listing = session.jobs.of(job_kinds.LIST_ARCHITECTURES)
-        part.own.asked.connect(self._ask)
+        part.own.chosen.connect(self._ask)
 
     def bind(self) -> None:
         """Follow the session."""

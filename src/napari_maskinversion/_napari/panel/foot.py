@@ -115,15 +115,17 @@ def _decide(session: Session) -> Step:
     hint = "A accepts, 1 to 9 choose, R rejects, S skips: anywhere in the window."
     if review is None or not review.acceptable:
         return Step("Next undecided region", Action.NEXT_UNDECIDED, hint, (Action.RUN,))
-    several = len(rows) > 1 and review.row in rows
-    what = f"{len(rows):,} regions" if several else f"'{_shortened(review.acceptable)}'"
-    return Step(f"Accept {what}", Action.ACCEPT, hint, (Action.RUN,))
+    if len(rows) > 1 and review.row in rows:
+        accepted = counted(len(rows), "region")
+    else:
+        accepted = f"'{_shortened(review.acceptable)}'"
+    return Step(f"Accept {accepted}", Action.ACCEPT, hint, (Action.RUN,))
 
 
 class Foot(Topic, QFrame):
     """Status line, progress and buttons. It never scrolls."""
 
-    asked = Signal(object)  # An `Action`, by a button
+    action_pressed = Signal(object)  # An `Action`, by a button
     stopped = Signal()  # Cancel was pressed
 
     def __init__(self, session: Session) -> None:
@@ -232,9 +234,13 @@ class Foot(Topic, QFrame):
         working = run.running or other is not None
         self.cancel.setVisible(working)
         self.cancel.setEnabled(run.phase == "running" if other is None else not other.stopping)
-        self.cancel.setToolTip(
-            _CANCEL if other is None else _CANCEL_MANY if session.status.many else _CANCEL_DOWNLOAD
-        )
+        if other is None:
+            cancel_tip = _CANCEL
+        elif session.status.many:
+            cancel_tip = _CANCEL_MANY
+        else:
+            cancel_tip = _CANCEL_DOWNLOAD
+        self.cancel.setToolTip(cancel_tip)
         self.progress.setVisible(working)
         job = run.job if other is None else other
         self.progress.setValue(round(_WHOLE * (job.fraction or 0.0)))
@@ -256,11 +262,15 @@ class Foot(Topic, QFrame):
         elif notice is not None:
             text, color = notice.text, self._colors.get(notice.severity, color)
         else:
-            partial = run.phase in ("cancelled", "failed") and run.job.total > 0
-            here = partial and run.snapshot is not None and session.run.matches(run.snapshot)
-            over = f"{run.summary} done." if here and step.action is not Action.CONTINUE else ""
-            estimate = self.estimate if step.action is Action.RUN else ""
-            text = " ".join(part for part in (over, step.hint, estimate) if part)
+            sentences = [step.hint]
+            broke_off = run.phase in ("cancelled", "failed") and run.job.total > 0
+            is_of_now = run.snapshot is not None and session.run.matches(run.snapshot)
+            # The hint of Continue says the same.
+            if broke_off and is_of_now and step.action is not Action.CONTINUE:
+                sentences.insert(0, f"{run.summary} done.")
+            if step.action is Action.RUN:
+                sentences.append(self.estimate)
+            text = " ".join(filter(None, sentences))
         self.status.setText(text)
         self.status.setAccessibleDescription(text)
         self.status.setStyleSheet(f"color: {color};" if color else "")
@@ -270,8 +280,10 @@ class Foot(Topic, QFrame):
         session = self._session
         run = session.run.progress
         stopping = f"{words.STOPPING} ..."
+        if run.phase == "stopping":
+            return stopping
         if run.running:
-            return stopping if run.phase == "stopping" else run.job.text or f"{words.STARTING} ..."
+            return run.job.text or f"{words.STARTING} ..."
         job = session.status.many or self._download.job
         if job is None:
             return ""
@@ -279,7 +291,7 @@ class Foot(Topic, QFrame):
 
     def _ask(self, action: Action | None) -> None:
         if action is not None:
-            self.asked.emit(action)
+            self.action_pressed.emit(action)
 
 
 class _Status(Note):
@@ -295,15 +307,20 @@ def _tip(action: Action | None) -> str:
 
 
 def _shortened(word: str) -> str:
-    cut = f"{word[: _LONGEST - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
-    return word if len(word) <= _LONGEST else cut
+    if len(word) <= _LONGEST:
+        return word
+    return f"{word[: _LONGEST - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _update(stale: Staleness, missing: int) -> str:
-    only = stale == Staleness(regions=stale.regions) and not missing
-    return f"Update {counted(stale.regions, 'region')}" if only else "Update the suggestions"
+    only_regions = stale == Staleness(regions=stale.regions) and not missing
+    if only_regions:
+        return f"Update {counted(stale.regions, 'region')}"
+    return "Update the suggestions"
 
 
 def _sentence(text: str) -> str:
     """Return "3 regions changed: update" as a sentence."""
-    return text and f"{text[0].upper()}{text[1:].partition(':')[0]}."
+    if not text:
+        return ""
+    return f"{text[0].upper()}{text[1:].partition(':')[0]}."

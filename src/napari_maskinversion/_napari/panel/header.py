@@ -43,8 +43,8 @@ class PanelHeader(Topic, QWidget):
         self.shortcut.activated.connect(self.keys.click)
         tip = "Settings: model, method, regions, words, display, storage"
         self.settings = button("\N{GEAR}", tip, name="Settings")
-        for one in (self.keys, self.settings):
-            one.setFixedWidth(28)
+        for narrow_button in (self.keys, self.settings):
+            narrow_button.setFixedWidth(28)
         self.model = Note(name="Model")
         tip = "Choose another model and device"
         self.change = button("Change...", tip, name="Change the model")
@@ -83,29 +83,28 @@ class PanelHeader(Topic, QWidget):
     def show_model(self, *_: object) -> None:
         """Name the model; say what the demo knows, and warn of an image that it does not."""
         settings, unknown = self._session.run.settings, self._session.run.image_unknown
-        demo = settings.model == DEMO
-        about = (
-            ABOUT_DEMO
-            if demo
-            else f"Model: {short_name(settings.model)}, device: {settings.device}"
-        )
         results = self._session.run.results
-        if not demo and results is not None and results.info.model == DEMO:
-            demo, about = True, f"{about}. {STILL_DEMO}"
+        demo = settings.model == DEMO
+        about = ABOUT_DEMO
+        if not demo:
+            about = f"Model: {short_name(settings.model)}, device: {settings.device}"
+            if results is not None and results.info.model == DEMO:
+                demo, about = True, f"{about}. {STILL_DEMO}"
         offer, tip = _instead() if unknown else ("", "")
         self.photographs.setText(offer)
         self.photographs.setToolTip(tip)
         self.photographs.setVisible(bool(offer) and not self._downloads.busy)
         self.model.setText(f"\N{WARNING SIGN} {UNKNOWN}" if unknown else about)
         weight = "bold" if unknown else "normal"
-        back, text = (self._colors.get(name, "") for name in ("amber", "on amber"))
-        self.chip.setStyleSheet(
-            f"QWidget#chip {{ background: {back}; border-radius: 3px; }}"
-            f"QWidget#chip QLabel {{ background: transparent; color: {text};"
-            f" font-weight: {weight}; }}"
-            if demo and back
-            else ""
-        )
+        background, text = self._colors.get("amber", ""), self._colors.get("on amber", "")
+        style = ""
+        if demo and background:
+            style = (
+                f"QWidget#chip {{ background: {background}; border-radius: 3px; }}"
+                f"QWidget#chip QLabel {{ background: transparent; color: {text};"
+                f" font-weight: {weight}; }}"
+            )
+        self.chip.setStyleSheet(style)
 
 
 def _instead() -> tuple[str, str]:

@@ -50,7 +50,7 @@ class KeysDialog(ToolDialog):
                 head.setFont(0, font)
                 head.setFirstColumnSpanned(True)
                 places[key.place] = head
-            QTreeWidgetItem(places[key.place], [key.shown, key.what])
+            QTreeWidgetItem(places[key.place], [key.shown, key.effect])
         self.list.expandAll()
         header = self.list.header()
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
@@ -60,8 +60,8 @@ class KeysDialog(ToolDialog):
         docs = button("Documentation...", DOCS, lambda: QDesktopServices.openUrl(QUrl(DOCS)))
         tip = "See what is installed and what is wrong; you can copy it for a report"
         self.check = button("Check this installation...", tip, name="Check this installation")
-        for one in (docs, self.check):
-            self.buttons.addButton(one, QDialogButtonBox.ButtonRole.ActionRole)
+        for help_button in (docs, self.check):
+            self.buttons.addButton(help_button, QDialogButtonBox.ButtonRole.ActionRole)
         self.resize(520, 560)
 
 

@@ -38,7 +38,7 @@ class StoragePage(QWidget):
         super().__init__()
         self._preferences = preferences
         self.usage: Usage | None = None
-        settings = {one.key: one for one in fields_of(model=Preferences)}
+        settings = {setting.key: setting for setting in fields_of(model=Preferences)}
         self.form = SettingsForm([settings[key] for key in _CHOICES], parent=self)
         self.cache_folder = QLineEdit()
         self.browse = button(
@@ -64,8 +64,8 @@ class StoragePage(QWidget):
         self._clearing = jobs.of(job_kinds.CLEAR_CACHE)
         rows, folder = self.form.rows(), settings["cache_folder"]
         self.display = [rows["heatmap"], rows["palette"]]
-        for one in (self.browse, self.clear, self.unload, self.forget):
-            one.setAutoDefault(False)  # Return ends the typing of a folder
+        for push_button in (self.browse, self.clear, self.unload, self.forget):
+            push_button.setAutoDefault(False)  # Return ends the typing of a folder
         self.browse.setFixedWidth(32)
         self.cache_folder.setPlaceholderText(str(cache_folder()))
         self.cache_folder.setAccessibleName(folder.title)

@@ -159,7 +159,8 @@ class MaskInversionWidget(Topic, PanelParts):
 
     def _order_foot(self, name: str) -> None:
         """Let Tab reach the foot after a tab that was filled."""
-        inside, foot = (_reached_by_tab(part) for part in (self.tabs.areas[name], self.foot))
+        inside = _reached_by_tab(self.tabs.areas[name])
+        foot = _reached_by_tab(self.foot)
         for before, after in pairwise([inside[-1], *foot]):
             QWidget.setTabOrder(before, after)
 
@@ -178,7 +179,7 @@ class MaskInversionWidget(Topic, PanelParts):
             key = QShortcut(shortcut(PANEL, name), self)  # also from the canvas
             key.activated.connect(partial(self.images.move, step))
         self.estimator.ready.connect(self.foot.show_estimate)
-        self.foot.asked.connect(self.do)
+        self.foot.action_pressed.connect(self.do)
         self.tabs.filled.connect(self._order_foot)
         self.tabs.currentChanged.connect(self._tab_changed)
         self._tab_changed()
@@ -280,9 +281,10 @@ class MaskInversionWidget(Topic, PanelParts):
     def _count_decided(self, *_: object) -> None:
         """Show in the tab's title how far the review is: ``Review 12/43``."""
         total = len(self.session.run.results or ())
-        self.tabs.set_note(
-            "review", f"{self.session.review.decided_count:,}/{total:,}" if total else ""
-        )
+        note = ""
+        if total:
+            note = f"{self.session.review.decided_count:,}/{total:,}"
+        self.tabs.set_note("review", note)
 
     def _count_images(self, *_: object) -> None:
         """Show in the tab's title how many images are done: ``Images 4/10``."""
@@ -483,7 +485,7 @@ class MaskInversionWidget(Topic, PanelParts):
 
 def _reached_by_tab(part: QWidget) -> list[QWidget]:
     tab = Qt.FocusPolicy.TabFocus
-    return [one for one in part.findChildren(QWidget) if one.focusPolicy() & tab]
+    return [widget for widget in part.findChildren(QWidget) if widget.focusPolicy() & tab]
 
 
 def _open_menu(button: QPushButton) -> None:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from napari.utils.events import Event
 
     from ...app.session import ResultRecord
-    from ..layers.results_on_canvas import Masks
+    from ...base.identity import Position
+    from ..layers.results_on_canvas import Mask, Masks
 
 
 # Modes of layers in which a click neither draws nor paints.
@@ -139,13 +140,16 @@ def masks_of(record: ResultRecord) -> Masks:
     results, masks = record.results, record.masks
     if masks is None:
         return {}
-    pixels = (
-        masks
-        if isinstance(masks, dict)
-        else {(plane.position, one.id): one for plane in masks for one in plane.regions}
-    )
-    return {
-        id(one.raw_embedding): pixels[one.position, one.id]
-        for one in results.regions
-        if (one.position, one.id) in pixels
-    }
+    by_place: dict[tuple[Position, int], Mask] = {}
+    if isinstance(masks, dict):
+        by_place.update(masks)
+    else:
+        for plane in masks:
+            for region in plane.regions:
+                by_place[plane.position, region.id] = region
+    by_embedding = {}
+    for result in results.regions:
+        mask = by_place.get((result.position, result.id))
+        if mask is not None:
+            by_embedding[id(result.raw_embedding)] = mask
+    return by_embedding

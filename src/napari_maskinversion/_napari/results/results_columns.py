@@ -74,15 +74,15 @@ class ResultColumns(QObject):
     def apply(self, state: ColumnState) -> None:
         """Apply an arrangement; unknown names are ignored."""
         order = [name for name in state.order if name in self._names]
-        for place, name in enumerate([*order, *(n for n in self._names if n not in order)]):
+        order += [name for name in self._names if name not in order]
+        for place, name in enumerate(order):
             self.header.moveSection(self.header.visualIndex(self._names.index(name)), place)
         for name, action in self.actions.items():
             action.setChecked(name == _MAIN or name in (state.shown or self._first))
-        self._widths = {
-            name: max(width, _LEAST)
-            for name, width in state.widths.items()
-            if name in self._names and name != _MAIN
-        }
+        self._widths = {}
+        for name, width in state.widths.items():
+            if name in self._names and name != _MAIN:
+                self._widths[name] = max(width, _LEAST)
         self._fit()
 
     def reset(self) -> None:
@@ -117,17 +117,16 @@ class ResultColumns(QObject):
 
     def _note(self, *, stay: bool = False) -> None:
         """Keep widths changed by mouse."""
-        now = self._sizes()
-        new = {
-            name: now[place]
-            for place, name in enumerate(self._names)
-            if name != _MAIN and now[place] != self._before[place] and now[place] > 0
-        }
-        self._before = now if stay else []
-        self._widths |= new
+        sizes = self._sizes()
+        changed: dict[str, int] = {}
+        for name, size, size_before in zip(self._names, sizes, self._before, strict=True):
+            if name != _MAIN and size != size_before and size > 0:
+                changed[name] = size
+        self._before = sizes if stay else []
+        self._widths |= changed
         if not stay:
             self._fit()
-        if new:
+        if changed:
             self.changed.emit()
 
     def _by_key(self, action: str) -> None:

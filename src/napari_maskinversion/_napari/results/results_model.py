@@ -34,7 +34,7 @@ class ResultsModel(RowsModel):
         self._colors: Mapping[str, str] = {}
         self._changed: Collection[int] = ()
         self.columns = [*columns_in("panel"), *columns_in("menu")]
-        self.titles = tuple((one.short_title, one.explanation) for one in self.columns)
+        self.titles = tuple((column.short_title, column.explanation) for column in self.columns)
         self._keep(None)
 
     def refresh(

@@ -88,9 +88,13 @@ class ResultsWidget(Topic, QWidget):
         if record is not None and session.run.image is None:
             self.plane.say("The image of these regions was closed.")
             return
-        here = "" if record is None or record.plane is None else place_text(record.plane)
-        now = f"; {place_text(session.run.plane or ())} is shown" if session.run.elsewhere else ""
-        self.plane.say(here and f"Regions on {here}{now}")
+        if record is None or not record.plane:
+            self.plane.say("")
+            return
+        text = f"Regions on {place_text(record.plane)}"
+        if session.run.elsewhere:
+            text += f"; {place_text(session.run.plane or ())} is shown"
+        self.plane.say(text)
 
     @property
     def results(self) -> Results | None:
@@ -100,7 +104,8 @@ class ResultsWidget(Topic, QWidget):
     def _show(self, record: ResultRecord | None) -> None:
         """Show results; the selected row stays selected when rows are added."""
         before, self._record = self._record, record
-        old, new = (None if one is None else one.results for one in (before, record))
+        old = None if before is None else before.results
+        new = None if record is None else record.results
         if new is old and new is not None:
             return
         self._filling = True
@@ -120,8 +125,8 @@ class ResultsWidget(Topic, QWidget):
         if review is not None:
             self.model.refresh(review.colors())
         elif vocabulary is not None:
-            own = [label.color for label in vocabulary.full_labels]
-            self.model.refresh(colors_of(vocabulary.labels, own))
+            chosen_colors = [label.color for label in vocabulary.full_labels]
+            self.model.refresh(colors_of(vocabulary.labels, chosen_colors))
         self._show_bars(self.row)
 
     def _mark_changed(self, _: object = None) -> None:
@@ -176,7 +181,9 @@ class ResultsWidget(Topic, QWidget):
     def _selected(self) -> tuple[int, ...]:
         """The selected rows; Qt's own list of them takes seconds for many."""
         ranges = self.table.selectionModel().selection()
-        rows = {row for one in ranges for row in range(one.top(), one.bottom() + 1)}
+        rows: set[int] = set()
+        for row_range in ranges:
+            rows.update(range(row_range.top(), row_range.bottom() + 1))
         return tuple(sorted(rows))
 
     def set_colors(self, bar: str, text: str) -> None:
@@ -201,10 +208,12 @@ class ResultsWidget(Topic, QWidget):
 
     def _pick(self) -> None:
         """Limit the next run to the selected rows."""
-        regions = () if self.results is None else self.results.regions
-        chosen = [regions[row] for row in self._session.review.rows]
-        ids = sorted({one for region in chosen for one in region.members or (region.id,)})
-        text = ", ".join(map(str, ids))
+        ids: set[int] = set()
+        if self.results is not None:
+            for row in self._session.review.rows:
+                region = self.results.regions[row]
+                ids.update(region.members or (region.id,))
+        text = ", ".join(map(str, sorted(ids)))
         self._session.run.scope = replace(self._session.run.scope, limited=True, ids=text)
         inform(
             f"The next run uses {counted(len(ids), 'region')} only, until you change that in "
@@ -227,7 +236,7 @@ class ResultsWidget(Topic, QWidget):
         review = self._session.reviewed
         ranking = None if region is None else region.ranking  # also where it is "none of these"
         if review is not None:  # which may have learned others
-            best = [(one.label, one.score) for one in review.top(row)]
+            best = [(suggestion.label, suggestion.score) for suggestion in review.top(row)]
         elif ranking is not None:
             best = list(zip(ranking.labels, map(float, ranking.probabilities), strict=True))
         else:

@@ -106,9 +106,8 @@ class Changes(Topic, QObject):
 
     def _image_touched(self, event: str = "") -> None:
         self._touched = True
-        self._session.run.comparing |= (
-            event == "data"
-        )  # others come without a change of pixels, too
+        if event == "data":  # other events come without a change of pixels, too
+            self._session.run.comparing = True
         self._later()
 
     def _later(self, _: object = None) -> None:
@@ -154,14 +153,15 @@ def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
     from ...app.layer_input.run_input import changes_pixels, identities, shown_to_model
 
     # Of chosen regions some may be gone, which a run would refuse.
-    every = run_input if run_input.merge else replace(run_input, only=None)
+    all_regions = run_input if run_input.merge else replace(run_input, only=None)
     try:
-        now = identities(every.tasks())
+        current = set(identities(all_regions.tasks()))
     except MaskInversionError:  # no region is left
-        now = ()
+        current = set()
     if record.only is not None and not run_input.merge:
-        now = tuple(one for one in now if one.key.id in record.only)
-    keys = frozenset(one.key for one in set(now) ^ set(record.painted_as or record.identities))
+        current = {identity for identity in current if identity.key.id in record.only}
+    before = set(record.painted_as or record.identities)
+    keys = frozenset(identity.key for identity in current ^ before)
     if not image:
         return Change(keys, None)
     different = record.recipe.differences(shown_to_model(run_input))
@@ -184,8 +184,12 @@ class ImageWatch:
 
     def picture(self, image: Image, channels: str) -> Picture | None:
         """Return the copy if it shows this image as it is displayed now."""
-        now = (image, ViewPoint.of(self._viewer), channels)
-        return self._kept[0] if self._kept is not None and self._kept[1:] == now else None
+        if self._kept is None:
+            return None
+        picture, *kept_for = self._kept
+        if kept_for != [image, ViewPoint.of(self._viewer), channels]:
+            return None
+        return picture
 
     def keep(self, request: Request, image: Image, channels: str) -> None:
         """Keep the copy of a request, and watch the layers in it."""

@@ -92,9 +92,10 @@ class LiveController(Topic, QObject):
         """Update when no edit came for a moment, or after 250 ms while edits continue."""
         if not self._session.run.live or self._session.run.progress.running:
             return
-        now = time.monotonic()
-        self._since = now if self._since is None else self._since
-        left = LATEST - 1000 * (now - self._since)
+        seconds = time.monotonic()
+        if self._since is None:
+            self._since = seconds
+        left = LATEST - 1000 * (seconds - self._since)
         self._timer.start(round(min(QUIET, max(0, left))))
 
     def _run_changed(self, running: bool) -> None:
@@ -274,15 +275,19 @@ class LiveResults(QObject):
 
 def _row_of(before: Results, row: int, after: Results) -> int:
     """Return the row of a region in other results; -1 if it is in none."""
-    keys = [[(one.id, one.position) for one in results.regions] for results in (before, after)]
-    key = keys[0][row] if 0 <= row < len(before) else None
-    return keys[1].index(key) if key in keys[1] else -1
+    if not 0 <= row < len(before):
+        return -1
+    key = before.regions[row].key
+    for new_row, region in enumerate(after.regions):
+        if region.key == key:
+            return new_row
+    return -1
 
 
 def _added(before: Results, after: Results) -> int:
     """Return the row of the one region that was drawn since; -1 if there is none, or several."""
-    known = {(region.id, region.position) for region in before.regions}
-    rows = [row for row, one in enumerate(after.regions) if (one.id, one.position) not in known]
+    keys = {region.key for region in before.regions}
+    rows = [row for row, region in enumerate(after.regions) if region.key not in keys]
     return rows[0] if len(rows) == 1 else -1
 
 

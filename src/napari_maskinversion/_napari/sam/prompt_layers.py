@@ -58,15 +58,15 @@ def point_marks(layer: Points, image: Grid, plane: Plane, view: ViewPoint) -> li
     """Return the points on the displayed plane."""
     grid = Grid.of(layer, view)
     cut = slice_of(grid, view)
-    others = list(cut.others)
-    index = np.asarray(cut.index)[others]
+    across = list(cut.others)
+    index = np.asarray(cut.index)[across]
     to_pixels = pixels_to_layer(image, plane, grid, view).inverse
     kinds = layer.features.get(LABEL)
     objects = _objects(layer)
     marks = []
     for row, data in enumerate(np.asarray(layer.data, dtype=float)):
         # napari rounds in the same way when it decides what to draw.
-        if others and not np.all(np.round(data[others]) == index):
+        if across and not np.all(np.round(data[across]) == index):
             continue
         y, x = to_pixels(data[None, list(cut.axes)])[0]
         marks.append(

@@ -29,7 +29,7 @@ from ...app.requests.segment_task import (
 from ...app.session import Session, Topic, job_kinds
 from ...app.work.model_store import Kept
 from ...base.errors import InputError, MaskInversionError
-from ...base.wording import counted
+from ...base.wording import counted, listed
 from ...regions.drawn_shapes import Shape
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
 from ...regions.sam.sam_checkpoints import fetch_checkpoint, file_or_checkpoint, get_checkpoint
@@ -235,18 +235,22 @@ class SegmentController(Topic, QObject):
         self._timer.cancel()
         self._image, self._plane = image, plane
         self._objects, self._chosen = segmentation.objects, {}
-        names = [f"{one.id}  ({one.text or 'found'})" for one in self._objects]
+        names = [f"{item.id}  ({item.text or 'found'})" for item in self._objects]
         layer = self._add_layer(segmentation.painted, self._image, self._plane)
         self.part.show_objects(names)
         self._show_object()
         self._say(segmentation.painted, layer)
 
+    @property
+    def _are_of_sam(self) -> bool:
+        """Whether SAM has made the objects; else they are as drawn."""
+        return any(item.scores for item in self._objects)
+
     def _say(self, painted: Painted, layer: Labels) -> None:
         text = f"{counted(len(painted.ids), 'region')} in '{layer.name}'."
         if painted.gone:
-            listed = ", ".join(map(str, painted.gone[:5])) + ", ..." * (len(painted.gone) > 5)
-            text += f" No visible pixel is left of {listed}."
-        if not any(one.scores for one in self._objects):
+            text += f" No visible pixel is left of {listed(painted.gone)}."
+        if not self._are_of_sam:
             text += " Without SAM, the drawn shapes are the regions."
         if self._left_out:
             was = "were" if self._left_out > 1 else "was"
@@ -261,7 +265,7 @@ class SegmentController(Topic, QObject):
         with selection_kept(self._viewer), self._session.choice.kept():
             layer: Labels = self._viewer.add_labels(
                 on_axes(painted.labels, plane),
-                name="SAM regions" if any(one.scores for one in self._objects) else "regions",
+                name="SAM regions" if self._are_of_sam else "regions",
                 features=features_of(painted, self._objects, self._chosen),
                 opacity=REGIONS_OPACITY,
                 **place,
@@ -274,17 +278,16 @@ class SegmentController(Topic, QObject):
     def _show_object(self, _: int = 0) -> None:
         index = self.part.object.currentIndex()
         if 0 <= index < len(self._objects):
-            one = self._objects[index]
-            self.part.show_candidate(
-                self._chosen.get(one.id, 0), len(one.scores), score_of(one, self._chosen)
-            )
+            item = self._objects[index]
+            mask = self._chosen.get(item.id, 0)
+            self.part.show_candidate(mask, len(item.scores), score_of(item, self._chosen))
 
     def _step(self, by: int, _: bool = False) -> None:
         index = self.part.object.currentIndex()
         if 0 <= index < len(self._objects):
-            one = self._objects[index]
-            place = self._chosen.get(one.id, 0) + by
-            self._chosen[one.id] = min(max(place, 0), len(one.scores) - 1)
+            item = self._objects[index]
+            mask = self._chosen.get(item.id, 0) + by
+            self._chosen[item.id] = min(max(mask, 0), len(item.scores) - 1)
             self._show_object()
             self._later()
 
@@ -309,8 +312,8 @@ class SegmentController(Topic, QObject):
             work, self._repainted, failed=self._refuse, about=[lambda _: self._layer]
         )
 
-    def _repainted(self, made: tuple[Painted, str]) -> None:
-        painted, mark = made
+    def _repainted(self, outcome: tuple[Painted, str]) -> None:
+        painted, mark = outcome
         layer, plane = self._layer, self._plane
         if layer is None or plane is None or layer not in self._viewer.layers:
             return

@@ -60,7 +60,9 @@ class SegmentWidget(QWidget):
             "without a GPU.",
             name="Everything in the image",
         )
-        settings = [one for one in fields_of(model=AutomaticConfig) if one.extra.get("ui", True)]
+        settings = [
+            setting for setting in fields_of(model=AutomaticConfig) if setting.extra.get("ui", True)
+        ]
         steps = {key: {"step": 0.01} for key in _SHARES}
         self.grid = SettingsForm(settings, options=steps, parent=self)
         self.everything_widget = form(list(self.grid.rows().values()))
@@ -79,20 +81,21 @@ class SegmentWidget(QWidget):
         self.line = Note("Draw boxes or set points, then press Segment.")
         tip = "The object whose masks the arrows step through"
         self.object = combo_box(name="Object", tip=tip)
-        self.previous, self.next = (
-            button(arrow, f"Use the mask with the next {which} score", name=name)
-            for arrow, which, name in (
-                ("\N{BLACK LEFT-POINTING SMALL TRIANGLE}", "higher", "Previous mask"),
-                ("\N{BLACK RIGHT-POINTING SMALL TRIANGLE}", "lower", "Next mask"),
-            )
-        )
+        tip = "Use the mask with the next higher score"
+        left = "\N{BLACK LEFT-POINTING SMALL TRIANGLE}"
+        self.previous = button(left, tip, name="Previous mask")
+        tip = "Use the mask with the next lower score"
+        right = "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
+        self.next = button(right, tip, name="Next mask")
         self.score = QLabel("")
         self.score.setAccessibleName("Score")
         self.score.setToolTip("The chosen mask of the object, and SAM's score for it")
         pixels: dict[str, Any] = {"annotation": int, "default": 0, "maximum": 200, "unit": "px"}
-        cleaning = fields_of(model=CleanUp)
-        whole = (replace(one, **pixels) if one.annotation is float else one for one in cleaning)
-        self.cleaning = SettingsForm(whole, parent=self)
+        whole_pixels = []
+        for setting in fields_of(model=CleanUp):
+            is_length = setting.annotation is float
+            whole_pixels.append(replace(setting, **pixels) if is_length else setting)
+        self.cleaning = SettingsForm(whole_pixels, parent=self)
         self._build()
         self.everything.toggled.connect(self.everything_widget.setVisible)
         self.checkpoint.currentIndexChanged.connect(lambda _: self.show_fetch(None))
@@ -175,10 +178,9 @@ class SegmentWidget(QWidget):
         if path not in self._files:
             self._files.append(path)
         self.fill()
-        places = range(self.checkpoint.count())
-        self.checkpoint.setCurrentIndex(
-            next(at for at in places if self.checkpoint.itemData(at) == path)
-        )
+        for index in range(self.checkpoint.count()):
+            if self.checkpoint.itemData(index) == path:
+                self.checkpoint.setCurrentIndex(index)
 
     def show_fetch(self, progress: tuple[int, int] | None) -> None:
         """Show the progress of a download as (bytes, total); None hides it."""

@@ -117,8 +117,8 @@ class LabelDialog(QDialog):
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
         left, right = (self.add, self.copy, self.remove), (self.color, self.fill)
-        for one in (*left, *right, *self.buttons.buttons()):
-            one.setAutoDefault(False)  # Return belongs to the table
+        for push_button in (*left, *right, *self.buttons.buttons()):
+            push_button.setAutoDefault(False)  # Return belongs to the table
         row = line(*left, QWidget(), *right, shares=(0, 0, 0, 1, 0, 0))
         layout = QVBoxLayout(self)
         layout.addWidget(self.table, 1)
@@ -160,11 +160,11 @@ class LabelDialog(QDialog):
     @property
     def rows(self) -> list[Row]:
         """The texts in the table."""
-        table, columns = self.table, range(len(_COLUMNS))
-        return [
-            tuple(table.item(row, column).text() for column in columns)
-            for row in range(table.rowCount())
-        ]
+        rows: list[Row] = []
+        for row in range(self.table.rowCount()):
+            items = [self.table.item(row, column) for column in range(len(_COLUMNS))]
+            rows.append(tuple(item.text() for item in items))
+        return rows
 
     def copy_row(self) -> None:
         """Add a copy of the current row; you must change its name before OK."""
@@ -185,8 +185,8 @@ class LabelDialog(QDialog):
         chosen = self._chosen()
         if not chosen:
             return
-        now = QColor(self.rows[chosen[0]][_COLOR].strip() or "#ffffff")
-        color = QColorDialog.getColor(now, self, "Colour of the selected words")
+        before = QColor(self.rows[chosen[0]][_COLOR].strip() or "#ffffff")
+        color = QColorDialog.getColor(before, self, "Colour of the selected words")
         if color.isValid():
             for row in chosen:
                 self.table.item(row, _COLOR).setText(color.name())
@@ -195,8 +195,8 @@ class LabelDialog(QDialog):
         """Assign a colour to each row that has none."""
         typed = [row[_COLOR].strip() for row in self.rows]
         colors = fill_colors([color.lower() for color in typed])
-        for row, (own, color) in enumerate(zip(typed, colors, strict=True)):
-            self.table.item(row, _COLOR).setText(own or color)
+        for row, (typed_color, color) in enumerate(zip(typed, colors, strict=True)):
+            self.table.item(row, _COLOR).setText(typed_color or color)
 
     def _insert(self, row: Row) -> None:
         place = self.table.currentRow() + 1

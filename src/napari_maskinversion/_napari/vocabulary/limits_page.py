@@ -71,12 +71,11 @@ class TemplatesWidget(QObject):
         self._look()
 
     def _look(self) -> None:
-        own = self.sets.currentData() == OWN
-        says = ""
+        problem = ""
         try:
             self.templates()
         except InputError as error:
-            says = str(error)
-        self.own.setVisible(own)
-        self.problem.say(says)
+            problem = str(error)
+        self.own.setVisible(self.sets.currentData() == OWN)
+        self.problem.say(problem)
         self.changed.emit()

@@ -63,10 +63,11 @@ class RerankController(Topic, QObject):
             return
         # Also during a run, whose results have the limits of its start.
         info, words = record.results.info, session.run.vocabulary
-        then = None if info.vocabulary is None else info.vocabulary.threshold
-        threshold = then if words is None else words.threshold
-        if (then, info.settings.unsure) != (threshold, session.run.settings.unsure):
-            work = partial(_judge, record.results, threshold, session.run.settings.unsure)
+        threshold_before = None if info.vocabulary is None else info.vocabulary.threshold
+        threshold = threshold_before if words is None else words.threshold
+        unsure = session.run.settings.unsure
+        if (threshold_before, info.settings.unsure) != (threshold, unsure):
+            work = partial(_judge, record.results, threshold, unsure)
             self.job.start(work, self._show)
 
     def _other_words(self) -> bool:

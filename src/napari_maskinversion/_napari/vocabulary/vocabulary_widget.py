@@ -167,16 +167,19 @@ class VocabularyWidget(Topic, QWidget):
 
     def _ranks(self, typed: TypedLabels) -> Learned | None:
         """Return the classifier that ranks the words; None where none of them is one of its."""
-        learned, names = self._learned, {label.name for label in typed.labels}
-        is_left = learned is not None and (not learned.words or names & {*learned.words})
-        return learned if is_left else None
+        learned = self._learned
+        if learned is None or not learned.words:
+            return learned
+        names = {label.name for label in typed.labels}
+        return learned if names & set(learned.words) else None
 
     def _tell(self) -> None:
         """Pass the words to the session."""
         typed = self._read()
         vocabulary, problem = None, ""
         try:
-            vocabulary = self.vocabulary() if typed.labels or typed.problem else None
+            if typed.labels or typed.problem:
+                vocabulary = self.vocabulary()
         except InputError as error:
             problem = str(error)
         self._session.change_words(vocabulary, problem)
@@ -227,18 +230,22 @@ class VocabularyWidget(Topic, QWidget):
     def classifier(self) -> str:
         """The file of the classifier that ranks the words; "" for none."""
         learned = self._ranks(self._read())
-        return str((learned and learned.file) or "")
+        if learned is None or learned.file is None:
+            return ""
+        return str(learned.file)
 
     def _remember(self, labels: Iterable[Label]) -> None:
         self._marks.update({label.name: (label.group, label.color) for label in labels})
 
     def _marked(self, labels: Iterable[Label]) -> tuple[Label, ...]:
         """Return labels with their known groups and colours."""
-        marks = ((label, *self._marks.get(label.name, ("", ""))) for label in labels)
-        return tuple(
-            replace(label, group=group, color=color) if group or color else label
-            for label, group, color in marks
-        )
+        marked = []
+        for label in labels:
+            group, color = self._marks.get(label.name, ("", ""))
+            if group or color:
+                label = replace(label, group=group, color=color)
+            marked.append(label)
+        return tuple(marked)
 
     def restore(
         self,
@@ -341,7 +348,8 @@ class VocabularyWidget(Topic, QWidget):
         labels = self.dialog.labels
         self._remember(labels)
         self.marked.emit()
-        if [one.words for one in labels] != [one.words for one in self._read().labels]:
+        words_before = [label.words for label in self._read().labels]
+        if [label.words for label in labels] != words_before:
             self._replace(to_text(labels))  # comments in the text go; Ctrl+Z restores them
 
     def _forget_dialog(self) -> None:
@@ -388,7 +396,8 @@ class VocabularyWidget(Topic, QWidget):
         notes = [self._typed.summary, unknown_words_note(self._typed.labels, self._model)]
         if self._origin and self.prefilled:
             notes.insert(1, f"These words came with '{self._origin}'; Ctrl+Z brings back yours.")
-        if (learned := self._ranks(self._typed)) is not None:
+        learned = self._ranks(self._typed)
+        if learned is not None:
             notes[1:] = [f"{learned.text}; other words: Presets or Load..."]
         self.count.setText("\n".join(filter(None, notes)))
 

@@ -140,7 +140,7 @@ def may_replace(parent: QWidget, paths: Sequence[Path]) -> bool:
     if not existing:
         return True
     names = ", ".join(path.name for path in existing)
-    title = f"Replace file{'s' * (len(existing) > 1)}?"
+    title = "Replace file?" if len(existing) == 1 else "Replace files?"
     return confirm(parent, title, f"{existing[0].parent} already contains {names}. Replace?")
 
 

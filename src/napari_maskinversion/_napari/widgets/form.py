@@ -94,7 +94,7 @@ class _Field:
     def __init__(self, setting: Setting, options: Mapping[str, Any]) -> None:
         kind, optional = setting.annotation, NoneType in get_args(setting.annotation)
         if optional:
-            (kind,) = (one for one in get_args(kind) if one is not NoneType)
+            (kind,) = (part for part in get_args(kind) if part is not NoneType)
         title = setting.title
         decimals = setting.extra.get("decimals", _DECIMALS + setting.above)
         self._fewest = decimals
@@ -211,5 +211,7 @@ class _Field:
 
 def decimals_of(number: float, fewest: int) -> int:
     """Return how many decimals show a number as it is: at least ``fewest``, at most nine."""
-    enough = (some for some in range(fewest, _MOST_DECIMALS) if round(number, some) == number)
-    return next(enough, _MOST_DECIMALS)
+    for decimals in range(fewest, _MOST_DECIMALS):
+        if round(number, decimals) == number:
+            return decimals
+    return _MOST_DECIMALS

@@ -27,7 +27,7 @@ class Key:
     place: str  # Where it works
     name: str  # What the code calls it; unique within its place
     keys: tuple[str, ...]  # The first one is shown on buttons; all of them work
-    what: str  # What it does, for the user
+    effect: str  # What it does, for the user
 
     @property
     def shown(self) -> str:

@@ -52,7 +52,7 @@ class Section(QWidget):
     """
 
     toggled = Signal(bool)
-    others: Sequence[Section] = ()  # which close before it opens
+    siblings: Sequence[Section] = ()  # which close before it opens
 
     def __init__(self, title: str, content: QWidget, *, opened: bool = True, tip: str = "") -> None:
         super().__init__()
@@ -89,8 +89,9 @@ class Section(QWidget):
         return is_ours
 
     def _toggled(self, opened: bool) -> None:
-        for other in self.others if opened else ():
-            other.toggle.setChecked(False)
+        if opened:
+            for sibling in self.siblings:
+                sibling.toggle.setChecked(False)
         self._show_state(opened)
         if opened:
             self._later.start()
@@ -123,7 +124,7 @@ def one_at_a_time(*sections: Section) -> QWidget:
     widget = QWidget()
     stack(widget, *sections, spacing=2)
     for section in sections:
-        section.others = [other for other in sections if other is not section]
+        section.siblings = [other for other in sections if other is not section]
     return widget
 
 
@@ -184,13 +185,15 @@ class LayerCombo(ElidedCombo):
         layers = self.suitable()
         if before not in layers:
             self._pinned = False
+        active = self._viewer.layers.selection.active
         if added in layers and not self._pinned:
             choice = added
         elif before in layers:
             choice = before
+        elif active in layers:
+            choice = active
         else:
-            active = self._viewer.layers.selection.active
-            choice = active if active in layers else (layers[-1] if layers else None)
+            choice = layers[-1] if layers else None
         self.show_choice(layers, choice)
         if self.layer is not before:
             self.layer_changed.emit()
@@ -201,8 +204,13 @@ class LayerCombo(ElidedCombo):
         with QSignalBlocker(self):
             self.clear()
             self.addItems([layer.name for layer in layers] or [self._empty])
-            none = -1 if layers else 0  # none of these is chosen, or there is none
-            self.setCurrentIndex(self._layers.index(choice) if choice in self._layers else none)
+            if choice in self._layers:
+                index = self._layers.index(choice)
+            elif layers:
+                index = -1  # none of them is chosen
+            else:
+                index = 0  # the text that there is none
+            self.setCurrentIndex(index)
             self.setEnabled(bool(layers))
 
     def suitable(self) -> list[Layer]:
@@ -235,9 +243,9 @@ def form(rows: Sequence[tuple[str | QWidget, QWidget] | QWidget]) -> QWidget:
 
 def _name(field: QWidget, name: str) -> None:
     """Name a field, and the controls in it that have neither a name nor a text."""
-    for one in (field, *field.findChildren(QWidget)):
-        if not one.accessibleName() and not isinstance(one, QAbstractButton | QLabel):
-            one.setAccessibleName(name)
+    for control in (field, *field.findChildren(QWidget)):
+        if not control.accessibleName() and not isinstance(control, QAbstractButton | QLabel):
+            control.setAccessibleName(name)
 
 
 def stack(
@@ -328,29 +336,29 @@ def button(
     text: str, tip: str, action: Callable[[], object] | None = None, *, name: str = ""
 ) -> QPushButton:
     """Make a button; ``name`` is for those whose text says too little."""
-    made = QPushButton(text)
-    made.setToolTip(tip)
-    made.setAccessibleName(name)
+    push_button = QPushButton(text)
+    push_button.setToolTip(tip)
+    push_button.setAccessibleName(name)
     if action is not None:
-        made.clicked.connect(lambda _=False: action())
-    return made
+        push_button.clicked.connect(lambda _=False: action())
+    return push_button
 
 
 def check_box(text: str, tip: str, *, name: str = "") -> QCheckBox:
     """Make a check box."""
-    made = QCheckBox(text)
-    made.setToolTip(tip)
-    made.setAccessibleName(name)
-    return made
+    box = QCheckBox(text)
+    box.setToolTip(tip)
+    box.setAccessibleName(name)
+    return box
 
 
 def text_field(placeholder: str, tip: str, *, name: str = "") -> QLineEdit:
     """Make a field for a line of text."""
-    made = QLineEdit()
-    made.setPlaceholderText(placeholder)
-    made.setToolTip(tip)
-    made.setAccessibleName(name)
-    return made
+    field = QLineEdit()
+    field.setPlaceholderText(placeholder)
+    field.setToolTip(tip)
+    field.setAccessibleName(name)
+    return field
 
 
 class Note(QLabel):
