@@ -141,17 +141,12 @@ class LibraryController(Topic, QObject):
 
     def _show(self, _: object = None) -> None:
         session = self._session
-        there = (
-            session.explore.library is not None
-            and bool(session.run.results)
-            and not session.run.progress.running
-        )
-        self.part.show_library(session.explore.library, addable=there and not self.adding.busy)
-        self.none.setEnabled(session.explore.library is not None)
-        file = session.project.state is not None and session.project.state.file
-        self.whole.setEnabled(
-            bool(session.explore.library is not None and file) and not self.adding.busy
-        )
+        library, project = session.explore.library, session.project.state
+        can_add = library is not None and not self.adding.busy
+        has_results = bool(session.run.results) and not session.run.progress.running
+        self.part.show_library(library, addable=can_add and has_results)
+        self.none.setEnabled(library is not None)
+        self.whole.setEnabled(can_add and project is not None and bool(project.file))
 
     # -- what it holds ------------------------------------------------------------------------
 
@@ -198,10 +193,12 @@ class LibraryController(Topic, QObject):
                 columns=columns,
             )
             named = _naming(file)
-            planes = {
-                named(at): picture.source(finder.plane(at), finder.view_at(at))
-                for at in dict.fromkeys(plane or one.position for one in bundle.results.regions)
-            }
+            planes = {}
+            for region in bundle.results.regions:
+                position = plane or region.position
+                if named(position) not in planes:
+                    view = finder.view_at(position)
+                    planes[named(position)] = picture.source(finder.plane(position), view)
             return {"source": _placed_as_in(file, bundle, plane), "image": file, "planes": planes}
 
         return make
@@ -243,15 +240,17 @@ def _placed_as_in(file: Path | None, bundle: Bundle, plane: Position | None) -> 
     """
     named = _naming(file)
 
-    def place(at: Position) -> Position:
-        return named(plane or at)
+    def place(position: Position) -> Position:
+        return named(plane or position)
 
-    regions = tuple(replace(one, position=place(one.position)) for one in bundle.results.regions)
-    return replace(
-        bundle,
-        results=replace(bundle.results, regions=regions),
-        masks={(place(at), number): mask for (at, number), mask in bundle.masks.items()},
-    )
+    regions = [
+        replace(region, position=place(region.position)) for region in bundle.results.regions
+    ]
+    masks = {}
+    for (position, number), mask in bundle.masks.items():
+        masks[place(position), number] = mask
+    results = replace(bundle.results, regions=tuple(regions))
+    return replace(bundle, results=results, masks=masks)
 
 
 def _naming(file: Path | None) -> Callable[[Position], Position]:
@@ -263,7 +262,8 @@ def _naming(file: Path | None) -> Callable[[Position], Position]:
             return position
         if len(axes()) != len(position):
             return position
-        return tuple(zip(axes(), (at for _, at in position), strict=True))
+        indices = [index for _, index in position]
+        return tuple(zip(axes(), indices, strict=True))
 
     return named
 
@@ -282,15 +282,20 @@ def _add(library: Library, make: Callable[[], dict[str, Any]]) -> str:
 
 def _add_project(library: Library, file: Path) -> str:
     """Add the stored results of a project; return a line about it; in a worker."""
-    project, count, problems = OpenProject.read(file), 0, []
+    project = OpenProject.read(file)
+    count, problems = 0, []
     for number, name in enumerate(project.by_name):
         show(Job(text=f"adding {name}", fraction=number / len(project.by_name)))
         try:
             count += add_to_library(project, name, library)
         except MaskInversionError as error:
             problems.append(f" {name} was left out: {error}")
-    more = f" And {len(problems) - 1:,} more." * (len(problems) > 1)
-    return _added_to(library, count) + "".join(problems[:1]) + more
+    text = _added_to(library, count)
+    if problems:
+        text += problems[0]
+    if len(problems) > 1:
+        text += f" And {len(problems) - 1:,} more."
+    return text
 
 
 def _added_to(library: Library, count: int) -> str:
@@ -310,14 +315,17 @@ def sample_library(store: ModelStore, device: str) -> Library:
     make_folder(folder)
     library, names = Library.open(folder, create=True), scene_names()
     model, rows = store.load(DEMO, device), library.rows()
-    about = library.info()["spaces"]  # of an earlier demo model, and from an earlier place, too
-    own = [about[one]["space"].partition("/")[0] == model.fingerprint for one in rows["space"]]
-    there = set(rows["image"][own])
+    # There may be rows of an earlier demo model, and of scenes that lay in another folder.
+    spaces = library.info()["spaces"]
+    stored = set()
+    for image_of_row, space in zip(rows["image"], rows["space"], strict=True):
+        if spaces[space]["space"].partition("/")[0] == model.fingerprint:
+            stored.add(image_of_row)
     settings = RunSettings(model=DEMO, device=device).changed(_SETTINGS)
     for number, name in enumerate(names):
         scene = load_scene(name)
         image, regions = scene.files
-        if stored_path(image) in there:
+        if stored_path(image) in stored:
             continue
         words = vocabulary_of(Vocabulary(scene.vocabulary), ())
         text = f"Sample {number + 1} of {len(names)}: {scene.title}"

@@ -83,26 +83,25 @@ def annotations_of_layer(data: LayerPixels, about: dict[str, Any]) -> Annotation
     from ...regions.label_images import regions_by_plane
 
     labels = data[0] if isinstance(data, list) else data
-    others = len(labels.shape) - 2
-    names = ("t", "z")[-others:] if 0 < others <= 2 else tuple(f"axis{i}" for i in range(others))
-    planes = [
-        (tuple((axis, int(at)) for axis, at in plane.position), plane.regions)
-        for plane in regions_by_plane(labels, names=(*names, "y", "x"), mode="each")
-    ]
+    names = _axis_names(len(labels.shape) - 2)
     texts, metadata = _names(about.get("features")), about.get("metadata") or {}
     facts = source_facts(about.get("features"), metadata)
     covered = metadata.get(COVERED) or {}
-    items = [
-        Annotation(
-            region=region,
-            label=texts.get(region.id, ""),
-            position=position,
-            source_id=facts.get(region.id, {}).get("source_id", ""),
-            values=facts.get(region.id, {}).get("values", {}),
-        )
-        for position, regions in planes
-        for region in uncovered(regions, covered.get(tuple(at for _, at in position), {}))
-    ]
+    items = []
+    for plane in regions_by_plane(labels, names=(*names, "y", "x"), mode="each"):
+        position = tuple((axis, int(index)) for axis, index in plane.position)
+        indices = tuple(index for _, index in position)
+        for region in uncovered(plane.regions, covered.get(indices, {})):
+            facts_of_region = facts.get(region.id, {})
+            items.append(
+                Annotation(
+                    region=region,
+                    label=texts.get(region.id, ""),
+                    position=position,
+                    source_id=facts_of_region.get("source_id", ""),
+                    values=facts_of_region.get("values", {}),
+                )
+            )
     shape = (int(labels.shape[-2]), int(labels.shape[-1]))
     # Numbers of categories are those of the layer's list of words, used or not.
     words = metadata.get("vocabulary") or ()
@@ -115,6 +114,15 @@ def annotations_of_layer(data: LayerPixels, about: dict[str, Any]) -> Annotation
     )
 
 
+def _axis_names(count: int) -> tuple[str, ...]:
+    """Return names for so many axes before rows and columns, whose names no layer tells."""
+    if count == 1:
+        return ("z",)
+    if count == 2:
+        return ("t", "z")
+    return tuple(f"axis{number}" for number in range(count))
+
+
 def _names(features: pd.DataFrame | None) -> dict[int, str]:
     """Name of each label value, from the first column that holds names."""
     if features is None or not len(features):
@@ -124,5 +132,9 @@ def _names(features: pd.DataFrame | None) -> dict[int, str]:
         return {}
     values = features.get("index", features.index)
     pairs = zip(values, features[column], strict=True)
-    named = ((whole(value), name) for value, name in pairs if isinstance(name, str))
-    return {label: name for label, name in named if label is not None}
+    names: dict[int, str] = {}
+    for value, name in pairs:
+        label = whole(value)
+        if label is not None and isinstance(name, str):
+            names[label] = name
+    return names

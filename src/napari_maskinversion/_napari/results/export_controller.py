@@ -178,31 +178,41 @@ class ExportController(Topic, QObject):
         state, record = self._session.reviewed, self._session.run.record
         if record is None or not len(record.results):
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
-        review, columns = (None, {}) if state is None else (state.review, state.columns())
-        accepted, states = self.accepted_only.isChecked(), columns.get("decision", ())
-        written = [row for row, state in enumerate(states) if state == "accepted"]
-        if why := outdated(self._session, written if accepted else None):
+        review, columns = None, {}
+        if state is not None:
+            review, columns = state.review, state.columns()
+        only_accepted = self.accepted_only.isChecked()
+        rows_to_write = None
+        if only_accepted:
+            decisions = columns.get("decision", ())
+            rows_to_write = [row for row, name in enumerate(decisions) if name == "accepted"]
+        if why := outdated(self._session, rows_to_write):
             raise InputError(why)
         masks = record.masks or {}
         image = record.snapshot.image
         file = file_of(image)
+        source = dict(record.source)
+        if file is not None:
+            source["image_file"] = file.name
         bundle = Bundle(
             results=record.results,
-            source=dict(record.source) | ({} if file is None else {"image_file": file.name}),
+            source=source,
             columns=columns,
             records=[] if review is None else decision_records(record.results, review.decisions),
             decisions=b"" if review is None else review.saved(),
             polygons=self.polygons.isChecked(),
         )
-        name, pixels = ("", None) if image is None else (image.name, levels_of(image)[0])
+        name, pixels = "", None
+        if image is not None:
+            name, pixels = image.name, levels_of(image)[0]
 
         def complete() -> Bundle:
             from ...base.identity import identify_image
 
-            about = bundle.image if pixels is None else identify_image(name, pixels)
+            identity = bundle.image if pixels is None else identify_image(name, pixels)
             compressed = masks if isinstance(masks, dict) else compress_masks(masks)
-            whole = replace(bundle, masks=compressed, image=about)
-            return whole.accepted() if accepted else whole
+            whole = replace(bundle, masks=compressed, image=identity)
+            return whole.accepted() if only_accepted else whole
 
         return complete
 
