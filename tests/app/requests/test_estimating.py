@@ -2,7 +2,7 @@
 
 import pytest
 
-from napari_maskinversion.app.requests.estimating import _known
+from napari_maskinversion.app.requests.estimating import _options
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.pipeline.estimate import seconds_of
 from napari_maskinversion.pipeline.timings import forget, remember
@@ -17,7 +17,7 @@ def nothing_known():
 
 
 def seconds(**settings):
-    return seconds_of(1, 1, **_known(RunSettings(device="cpu", **settings), ModelStore()))
+    return seconds_of(1, 1, **_options(RunSettings(device="cpu", **settings), ModelStore()))
 
 
 def test_times_are_those_of_the_same_resolution():
