@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, get_args
 
@@ -150,13 +150,18 @@ class ModelWidget(Topic, QWidget):
     def _suggest_field(self) -> None:
         """Name the models of the field that image or words belong to, if the chosen one is not."""
         image, words = self._session.run.image, self._session.run.vocabulary
-        labels, templates = ((), ()) if words is None else (words.labels, words.templates)
-        layer = () if image is None else (image.name,)
-        file = None if image is None else image.source.path
+        names: list[str] = []
+        templates: Sequence[str] = ()
+        file = None
+        if words is not None:
+            names, templates = list(words.labels), words.templates
+        if image is not None:
+            names.append(image.name)
+            file = image.source.path
         guess = field_of(
             file=file,
             georeferenced=self._session.run.georeferenced,
-            names=(*labels, *layer),
+            names=names,
             templates=templates,
         )
         self.field.say(models_for(guess, self.spec.name))
@@ -180,7 +185,10 @@ class ModelWidget(Topic, QWidget):
     def fill(self) -> None:
         """List the models, each with a badge for the state of its weights."""
         chosen = self.spec.name if self._specs else None
-        self._specs = [*list_models(), *([] if self._own is None else [self._own[0]])]
+        self._specs = list(list_models())
+        if self._own is not None:
+            spec, _ = self._own
+            self._specs.append(spec)
         names = [spec.name for spec in self._specs]
         with QSignalBlocker(self.model):
             self.model.clear()

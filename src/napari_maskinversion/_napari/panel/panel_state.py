@@ -220,8 +220,12 @@ class StateKeeper(Topic, QObject):
 
     def _gather(self) -> PanelState:
         vocabulary, prompts = self._vocabulary, self._vocabulary.templates_widget
-        # Labels of a layer are not the user's.
-        foreign = vocabulary.prefilled
+        if vocabulary.prefilled:  # words of a layer are not the user's
+            labels, classifier = self._last.labels, self._last.classifier
+            marks = self._last.marks
+        else:
+            labels, classifier = vocabulary.text.toPlainText(), vocabulary.classifier
+            marks = vocabulary.marks
         review = self._panel.review.part.options
         if review == self._options:  # another window may have changed them
             review = read_state()[0].review
@@ -233,9 +237,9 @@ class StateKeeper(Topic, QObject):
             outlined=self._session.run.outlined,
             forming=self._session.run.forming,
             features=self._session.run.features,
-            labels=self._last.labels if foreign else vocabulary.text.toPlainText(),
-            classifier=self._last.classifier if foreign else vocabulary.classifier,
-            marks=self._last.marks if foreign else vocabulary.marks,
+            labels=labels,
+            classifier=classifier,
+            marks=marks,
             none=vocabulary.none.isChecked(),
             threshold=vocabulary.threshold.value(),
             prompts=str(prompts.sets.currentData()),

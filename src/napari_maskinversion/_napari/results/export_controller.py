@@ -71,10 +71,11 @@ class ExportController(Topic, QObject):
         from ...results.export.catalogue import FORMATS
 
         menu, more = QMenu(self.part), QMenu("More formats", self.part)
-        for name in (*_FIRST, *(name for name in FORMATS if name not in _FIRST)):
-            entry = FORMATS[name]
-            place = menu if name in _FIRST else more
-            place.addAction(f"{entry.title}...", partial(self.ask, entry))
+        for name in _FIRST:
+            menu.addAction(f"{FORMATS[name].title}...", partial(self.ask, FORMATS[name]))
+        for name, entry in FORMATS.items():
+            if name not in _FIRST:
+                more.addAction(f"{entry.title}...", partial(self.ask, entry))
         more.addAction("Embeddings, table and record...", self.ask_folder)
         menu.addMenu(more)
         menu.addAction("Into the regions' layer", self.to_features)
@@ -238,8 +239,9 @@ class ExportController(Topic, QObject):
         review = self._session.reviewed
         decisions = {} if review is None else review.labels()
         table = record.results.to_frame() if record.table is None else record.table
-        results_on_map, points = self._session.explore.mapped or (None, None)
-        places = points if same_regions(results_on_map, record.results) else None
+        places, mapped = None, self._session.explore.mapped
+        if mapped is not None and same_regions(mapped.results, record.results):
+            places = mapped.points
         columns = feature_columns(table, str(target.image.name), decisions, places)
         return target.layer, target.features.write(columns)
 
@@ -273,7 +275,10 @@ def _cannot_export(reason: str) -> None:
 
 
 def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:
-    return [file for entry, path in targets for file in entry.files(path)]
+    files: list[Path] = []
+    for entry, path in targets:
+        files += entry.files(path)
+    return files
 
 
 def feature_columns(

@@ -73,12 +73,14 @@ def show_reopened(viewer: ViewerModel, session: Session, reopened: Reopened) -> 
             f"{width} px, '{reopened.image.name}' has {plane[0]} x {plane[1]} px. Choose the "
             "image they belong to at the top of the panel."
         )
-    none = "" if reopened.regions else "the file does not hold them"
-    obstacle = none or why_no_layer(reopened.regions, grid.shape)
-    layer = None if obstacle else _layer(viewer, reopened, grid, (rows, columns))
-    finder = PlaneFinder(
-        view, grid, grid if layer is None else Grid.of(layer, view), len(grid.shape) > 2
-    )
+    obstacle = "the file does not hold them"
+    if reopened.regions:
+        obstacle = why_no_layer(reopened.regions, grid.shape)
+    layer, grid_of_regions = None, grid
+    if not obstacle:
+        layer = _layer(viewer, reopened, grid, (rows, columns))
+        grid_of_regions = Grid.of(layer, view)
+    finder = PlaneFinder(view, grid, grid_of_regions, all_planes=len(grid.shape) > 2)
     session.run.live = False
     if layer is not None:
         session.choose(image=reopened.image, regions=layer)

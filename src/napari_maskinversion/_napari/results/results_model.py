@@ -16,8 +16,10 @@ from ..widgets.table_views import RowsModel
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ...app.review.suggestions import RowOverlay
+    from ...results.columns import ColumnSpec
+
 _SHORT: Final = {"low resolution": "low res."}
-_MARKED: Final = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
 _DIGITS: Final = 2  # the columns are narrow
 _MISSING: Final = "\N{EN DASH}"
 _GREY: Final = QColor(128, 128, 128)
@@ -41,8 +43,10 @@ class ResultsModel(RowsModel):
         self, colors: Mapping[str, str] | None = None, changed: Collection[int] | None = None
     ) -> None:
         """Redraw the table."""
-        self._colors = self._colors if colors is None else colors
-        self._changed = self._changed if changed is None else changed
+        if colors is not None:
+            self._colors = colors
+        if changed is not None:
+            self._changed = changed
         if self.rowCount():
             last = self.index(self.rowCount() - 1, len(self.columns) - 1)
             self.dataChanged.emit(self.index(0, 0), last)
@@ -73,15 +77,17 @@ class ResultsModel(RowsModel):
         self.endResetModel()
 
     def _keep(self, frame: pd.DataFrame | None) -> None:
-        self.frame = frame if frame is not None and len(frame) else None
-        if self.frame is None or frame is None:
-            self._cells: list[list[Any]] = [[] for _ in self.columns]
+        self.frame = None
+        self._cells: list[list[Any]] = [[] for _ in self.columns]
+        if frame is None or not len(frame):
             return
+        self.frame = frame
         # Qt requests thousands of cells; lists are many times faster than a frame.
-        self._cells = [
-            frame[column.name].tolist() if column.name in frame else [""] * len(frame)
-            for column in self.columns
-        ]
+        for cells, column in zip(self._cells, self.columns, strict=True):
+            if column.name in frame:
+                cells += frame[column.name].tolist()
+            else:
+                cells += [""] * len(frame)
 
     @property
     def count(self) -> int:
@@ -90,52 +96,62 @@ class ResultsModel(RowsModel):
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Text, tooltip, alignment or colour of a cell; a share under UserRole."""
-        column = self.columns[index.column()]
-        name, number = column.name, column.kind in ("number", "share")
-        value: Any = self._cells[index.column()][index.row()]
-        if role == Qt.ItemDataRole.ForegroundRole:
-            return _GREY if index.row() in self._changed else None
-        if role == Qt.ItemDataRole.DecorationRole:
-            return self._chip(index.row(), value) if name == "suggestion" else None
-        if role == Qt.ItemDataRole.ToolTipRole and index.row() in self._changed:
+        roles = Qt.ItemDataRole
+        row, column = index.row(), self.columns[index.column()]
+        value = self._cells[index.column()][row]
+        is_changed = row in self._changed
+        if role == roles.ForegroundRole and is_changed:
+            return _GREY
+        if role == roles.DecorationRole and column.name == "suggestion":
+            return self._chip(row, value)
+        if role == roles.ToolTipRole and is_changed:
             return _COMPUTING if self._session.run.computing else _CHANGED
-        if (
-            role == Qt.ItemDataRole.DisplayRole
-            and name == "status"
-            and index.row() in self._changed
-        ):
+        if role == roles.DisplayRole and is_changed and column.name == "status":
             return "computing" if self._session.run.computing else "outdated"
-        review = self._session.reviewed
-        overlay = None if review is None else review.overlay(index.row())
-        if name in ("suggestion", "status") and role in _MARKED:
-            if overlay is not None and name == "suggestion":
-                tip = overlay.tip or overlay.suggestion
-                return tip if role == Qt.ItemDataRole.ToolTipRole else overlay.suggestion
-            if overlay is not None and overlay.status:
-                if role == Qt.ItemDataRole.DisplayRole:
-                    return overlay.status
+        # What the review says of a region goes before what the table says.
+        overlay = self._overlay(row)
+        if overlay is not None:
+            if column.name == "suggestion" and role == roles.DisplayRole:
+                return overlay.suggestion
+            if column.name == "suggestion" and role == roles.ToolTipRole:
+                return overlay.tip or overlay.suggestion
+            if column.name == "status" and overlay.status and role == roles.DisplayRole:
+                return overlay.status
+            if column.name == "status" and overlay.status and role == roles.ToolTipRole:
                 return f"{overlay.status}; {value}"
-        if number and overlay is not None:
-            value = overlay.figures.get(name, value)
-        if role == Qt.ItemDataRole.DisplayRole:
-            text = column.text(value, digits=_DIGITS, missing=_MISSING)
-            return _summary(text) if column.kind == "status" else text
-        if role == Qt.ItemDataRole.UserRole:
-            return float(value) if column.kind == "share" and not is_missing(value) else None
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return str(value) if column.kind in ("text", "status") else column.explanation
-        if role == Qt.ItemDataRole.TextAlignmentRole and column.kind != "text":
-            left = column.kind == "status"
-            side = Qt.AlignmentFlag.AlignLeft if left else Qt.AlignmentFlag.AlignRight
-            return int(side | Qt.AlignmentFlag.AlignVCenter)
-        return None
+            if column.kind in ("number", "share"):
+                value = overlay.figures.get(column.name, value)
+        return _cell(column, value, role)
+
+    def _overlay(self, row: int) -> RowOverlay | None:
+        """Return what the review shows in place of a row of the table."""
+        review = self._session.reviewed
+        return None if review is None else review.overlay(row)
 
     def _chip(self, row: int, word: str) -> QColor | None:
         """Return the colour of a row's word; None for "none of these"."""
-        review = self._session.reviewed
-        overlay = None if review is None else review.overlay(row)
-        color = self._colors.get(word if overlay is None else overlay.word)
+        overlay = self._overlay(row)
+        if overlay is not None:
+            word = overlay.word
+        color = self._colors.get(word)
         return QColor(color) if color else None
+
+
+def _cell(column: ColumnSpec, value: Any, role: int) -> Any:
+    """Return text, tooltip or alignment of a value; a share under UserRole."""
+    roles, sides = Qt.ItemDataRole, Qt.AlignmentFlag
+    if role == roles.DisplayRole:
+        text = column.text(value, digits=_DIGITS, missing=_MISSING)
+        return _summary(text) if column.kind == "status" else text
+    if role == roles.UserRole and column.kind == "share" and not is_missing(value):
+        return float(value)
+    if role == roles.ToolTipRole:
+        return str(value) if column.kind in ("text", "status") else column.explanation
+    if role == roles.TextAlignmentRole and column.kind == "status":
+        return int(sides.AlignLeft | sides.AlignVCenter)
+    if role == roles.TextAlignmentRole and column.kind != "text":
+        return int(sides.AlignRight | sides.AlignVCenter)
+    return None
 
 
 def _summary(status: str) -> str:

@@ -24,7 +24,6 @@ from .results_model import BarDelegate, ResultsModel
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...base.identity import Position
     from ...results.results import Results
 
 _ROWS_SHOWN = 8
@@ -135,9 +134,12 @@ class ResultsWidget(Topic, QWidget):
 
     def _fill(self, before: Results | None, results: Results | None, row: int) -> None:
         # The order of rows may change: the last window's rows may come first.
-        key = None if before is None or self.row < 0 else _key(before, self.row)
-        table = self._record.table if results is not None and self._record is not None else None
-        frame = results.to_frame() if table is None and results is not None else table
+        key = None
+        if before is not None and self.row >= 0:
+            key = before.regions[self.row].key
+        frame = None
+        if results is not None and self._record is not None:
+            frame = results.to_frame() if self._record.table is None else self._record.table
         self.model.set_frame(frame)
         count = self.model.rowCount()
         any_rows = count > 0
@@ -151,8 +153,10 @@ class ResultsWidget(Topic, QWidget):
         title = self.table.horizontalHeader().sizeHint().height() + 4
         self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * height)
         if not self.table.currentIndex().isValid():
-            keys = [] if key is None else [_key(results, place) for place in range(count)]
-            row = keys.index(key) if key in keys else row
+            if results is not None and key is not None:
+                keys = [region.key for region in results.regions]
+                if key in keys:
+                    row = keys.index(key)
             select_row(self.table, row if 0 <= row < count else 0)
         else:
             self._show_bars(self.table.currentIndex().row())
@@ -167,9 +171,10 @@ class ResultsWidget(Topic, QWidget):
         if not rows or rows == self._selected or rows[-1] >= self.model.rowCount():
             return
         selection, model = QItemSelection(), self.table.selectionModel()
-        for part in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
-            ends = (self.model.index(int(part[end]), 0) for end in (0, -1))
-            selection.select(*ends)
+        # Rows that follow one another are selected as one range: Qt is slow with many.
+        for block in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
+            first, last = self.model.index(int(block[0]), 0), self.model.index(int(block[-1]), 0)
+            selection.select(first, last)
         flags = QItemSelectionModel.SelectionFlag
         if self.row not in rows:
             index = self.model.index(rows[0], 0)
@@ -246,8 +251,10 @@ class ResultsWidget(Topic, QWidget):
 
 def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:
     """Describe position and size of a region, in pixels and in the image's unit."""
+    parts = []
     place = place_text(tuple((axis, row[axis]) for axis in axes))
-    parts = [place] if place else []
+    if place:
+        parts.append(place)
     if row.get("merged"):
         parts.append(f"merged from {row['merged']}")
     parts.append(f"{row['area_px']:,.0f} px, {row['height_px']} x {row['width_px']} px")
@@ -265,9 +272,3 @@ def _amount(value: float) -> str:
     if value >= 1000:
         return f"{value:,.0f}"
     return np.format_float_positional(value, 4, unique=False, fractional=False, trim="-")
-
-
-def _key(results: Results | None, row: int) -> tuple[int, Position] | None:
-    """Return a key of a region, unique within a run."""
-    region = results.regions[row] if results is not None else None
-    return None if region is None else (region.id, region.position)

@@ -94,7 +94,9 @@ class WindowClosing(QObject):
     def release(self) -> None:
         """Watch no more."""
         watched, self._window = self._window, None
-        window = None if watched is None else watched()
+        if watched is None:
+            return
+        window = watched()
         if window is not None and isalive(window):
             window.removeEventFilter(self)
 
@@ -130,8 +132,11 @@ def ask_where(parent: QWidget, title: str, usual: str, kinds: str, suffix: str =
     typed, _ = QFileDialog.getSaveFileName(
         parent, title, usual, kinds, options=QFileDialog.Option.DontConfirmOverwrite
     )
-    # A dot in a name that the user chose is not a suffix.
-    return Path(typed if typed.endswith(suffix) else typed + suffix) if typed else None
+    if not typed:
+        return None
+    if not typed.endswith(suffix):  # a dot in a name that the user chose is not a suffix
+        typed += suffix
+    return Path(typed)
 
 
 def may_replace(parent: QWidget, paths: Sequence[Path]) -> bool:

@@ -135,11 +135,14 @@ class _Field:
         self.row = native if isinstance(native, QCheckBox) else (title, editor)
 
     def _limits_of(self, setting: Setting) -> dict[str, Any]:
-        least = -_LARGEST if setting.minimum is None else setting.minimum
-        most = setting.extra.get("ui_max") if setting.maximum is None else setting.maximum
-        if setting.above:
+        least, most = setting.minimum, setting.maximum
+        if least is None:
+            least = -_LARGEST
+        if setting.above:  # by the smallest step that is shown
             least += 1 if self._decimals is None else 10**-self._decimals
-        return {"min": least, "max": _LARGEST if most is None else most}
+        if most is None:
+            most = setting.extra.get("ui_max", _LARGEST)
+        return {"min": least, "max": most}
 
     @property
     def value(self) -> Any:

@@ -83,6 +83,10 @@ class FetchRow(QWidget):
         self.cancel.setVisible(running)
         if progress is not None:
             done, total = progress
-            self.bar.setRange(0, 1000 if total else 0)
-            self.bar.setValue(int(1000 * done / total) if total else 0)
+            if total:
+                self.bar.setRange(0, 1000)
+                self.bar.setValue(int(1000 * done / total))
+            else:
+                self.bar.setRange(0, 0)  # Qt shows that something goes on
+                self.bar.setValue(0)
             self.bar.setFormat(words.megabytes(done, total))

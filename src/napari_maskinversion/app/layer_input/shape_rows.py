@@ -45,8 +45,9 @@ class ShapeRows:
         if not action.endswith("ed"):
             return  # "removing", "adding": napari reports again when it is done
         count_before, count = len(self._outlines), len(self._layer.data)
-        # Negative rows count from the end.
-        touched = {int(row) % count_before for row in event.data_indices} if count_before else set()
+        touched: set[int] = set()
+        if count_before:  # negative rows count from the end
+            touched = {int(row) % count_before for row in event.data_indices}
         if action == "removed" and count == count_before - len(touched):
             left = sorted(set(range(count_before)) - touched)
             self._move({row: new_row for new_row, row in enumerate(left)})
@@ -64,7 +65,9 @@ class ShapeRows:
         self._move(match_outlines(self._outlines, _outlines_of(self._layer)))
 
     def _move(self, new_rows: dict[int, int]) -> None:
-        self._rows = [None if row is None else new_rows.get(row) for row in self._rows]
+        for place, row in enumerate(self._rows):
+            if row is not None:
+                self._rows[place] = new_rows.get(row)
         self._outlines = _outlines_of(self._layer)
 
 

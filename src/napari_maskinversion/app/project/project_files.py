@@ -44,7 +44,9 @@ def open_place(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
     """Open a project, or make one of a folder or of images."""
     if len(paths) > 1 or is_image(paths[0]):
         return _images(paths, defaults)
-    return _folder(paths[0], defaults) if paths[0].is_dir() else _opened(OpenProject.read(paths[0]))
+    if paths[0].is_dir():
+        return _folder(paths[0], defaults)
+    return _opened(OpenProject.read(paths[0]))
 
 
 def new_project(file: Path, images: Path, regions: Path | None, defaults: Project) -> OpenedPlace:
@@ -55,7 +57,7 @@ def new_project(file: Path, images: Path, regions: Path | None, defaults: Projec
     if regions is not None and regions.is_file():
         with suppress(InputError):
             pairs_of_folder = pair(str(images), str(regions.parent)).pairs
-            images_of_file = sum(found.regions == regions for found in pairs_of_folder)
+            images_of_file = sum(paired.regions == regions for paired in pairs_of_folder)
             if images_of_file == 1 and len(pairs_of_folder) > 1:
                 regions = regions.parent
     pairs = _paired(images, regions)
@@ -65,18 +67,22 @@ def new_project(file: Path, images: Path, regions: Path | None, defaults: Projec
 
 
 def _folder(folder: Path, defaults: Project) -> OpenedPlace:
-    inside = next((folder / name for name in _IMAGES if (folder / name).is_dir()), None)
-    images = folder if inside is None or any(map(is_image, folder.iterdir())) else inside
+    images = folder
+    if not any(map(is_image, folder.iterdir())):
+        for name in _IMAGES:
+            if (folder / name).is_dir():
+                images = folder / name
+                break
     if not (folder / FILE).exists():
         return _made(folder / FILE, _paired(images, None, beside=folder), defaults)
     opened = _opened(OpenProject.read(folder))
     new = _new_images(opened.project, images)
     if not new:
         return opened
-    is_ = "are" if len(new) > 1 else "is"
+    verb = "are" if len(new) > 1 else "is"
     names = listed((image.image.name for image in new), _LISTED)
     note = (
-        f"{opened.note} {counted(len(new), 'image')} of this folder {is_} not in the project: "
+        f"{opened.note} {counted(len(new), 'image')} of this folder {verb} not in the project: "
         f"{names}."
     )
     return OpenedPlace(opened.project, note.strip(), new)
@@ -111,8 +117,8 @@ def _images(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
         raise InputError(
             "These images are in several folders; use 'project new --table' with a list of them."
         )
-    pairs = [found for found in _paired(folder, None).pairs if found.image in set(paths)]
-    with_pair = {found.image for found in pairs}
+    pairs = [paired for paired in _paired(folder, None).pairs if paired.image in set(paths)]
+    with_pair = {paired.image for paired in pairs}
     pairs += [Pair(image=path) for path in paths if path not in with_pair]
     if (folder / FILE).exists():
         opened = OpenProject.read(folder)
@@ -157,7 +163,8 @@ def _made(file: Path, pairs: Pairs, defaults: Project) -> OpenedPlace:
 def _paired(images: Path, regions: Path | None, beside: Path | None = None) -> Pairs:
     """Pair images with regions; without a place for these, look where they usually are."""
     whole = pair(str(images), None)
-    for place in _places(images, beside) if regions is None else (str(regions),):
+    places = _places(images, beside) if regions is None else [str(regions)]
+    for place in places:
         try:
             pairs = pair(str(images), place)
         except InputError:

@@ -113,6 +113,9 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
             problem = f"The regions have no layer: {why}; run it with batch."
         regions = [(place, _as_drawn(region)) for place, region in regions]
         labels, about = layer_of_regions(regions, shape, axes)
+    planes = project.settings_of(name).planes
+    if planes is None and len({position for position, _ in regions}) > 1:
+        planes = "each"
     return OpenedImage(
         name=name,
         file=file,
@@ -122,8 +125,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
         labels=labels,
         about=about,
         identities=tuple(identify(region, place) for place, region in regions),
-        planes=project.settings_of(name).planes
-        or ("each" if len({place for place, _ in regions}) > 1 else None),
+        planes=planes,
         is_whole=is_whole,
         bundle=bundle,
         table=table,
@@ -169,7 +171,10 @@ def _regions(project: OpenProject, name: str) -> tuple[list[tuple[Position, Regi
         return [], ""
     inputs = open_inputs(project.path(name), file, project.settings_of(name))
     with inputs.stack:
-        regions = [(task.position, region) for task in inputs.tasks for region in task.regions]
+        regions = []
+        for task in inputs.tasks:
+            for region in task.regions:
+                regions.append((task.position, region))
     return regions, inputs.notes
 
 
@@ -242,7 +247,10 @@ def _channel(level: ArrayLike, axes: Sequence[str], number: int) -> ArrayLike:
             level = dask.array.from_array(level, chunks=chunks)
     if "c" not in axes:
         return level
-    return level[tuple(number if axis == "c" else slice(None) for axis in axes)]
+    index: list[int | slice] = [slice(None)] * len(axes)
+    index[list(axes).index("c")] = number
+    channel: ArrayLike = level[tuple(index)]
+    return channel
 
 
 def _limits(stack: Stack, number: int) -> tuple[float, float]:
