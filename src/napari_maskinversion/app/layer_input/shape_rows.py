@@ -65,9 +65,7 @@ class ShapeRows:
         self._move(match_outlines(self._outlines, _outlines_of(self._layer)))
 
     def _move(self, new_rows: dict[int, int]) -> None:
-        for place, row in enumerate(self._rows):
-            if row is not None:
-                self._rows[place] = new_rows.get(row)
+        self._rows = [None if row is None else new_rows.get(row) for row in self._rows]
         self._outlines = _outlines_of(self._layer)
 
 
