@@ -133,11 +133,11 @@ def test_after_a_run_come_update_review_and_export(session):
 def test_the_button_and_its_key_ask_for_the_step(foot, session, qtbot):
     assert foot.button.text() == "Suggest words for 43 regions"
     assert foot.button.shortcut().toString() == "Ctrl+Return"
-    with qtbot.waitSignal(foot.asked) as asked:
+    with qtbot.waitSignal(foot.action_pressed) as asked:
         qtbot.mouseClick(foot.button, LEFT)
     assert asked.args == [Action.RUN]
     session.run.region_count = 0
-    with qtbot.waitSignal(foot.asked) as asked:
+    with qtbot.waitSignal(foot.action_pressed) as asked:
         qtbot.mouseClick(foot.beside[Action.SEGMENT], LEFT)
     assert asked.args == [Action.SEGMENT]
 
@@ -212,7 +212,7 @@ def test_a_refusal_stands_whole_until_it_is_answered(foot, session, qtbot):
     assert foot.status.text() == reason
     status = foot.status
     qtbot.waitUntil(lambda: status.height() >= status.heightForWidth(status.width()))
-    with qtbot.waitSignal(foot.asked) as asked:
+    with qtbot.waitSignal(foot.action_pressed) as asked:
         qtbot.mouseClick(foot.help, LEFT)
     assert asked.args == [Action.CHOOSE_MODEL]
     session.run.change_settings({"device": "cpu"})
