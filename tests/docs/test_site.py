@@ -27,7 +27,7 @@ REFERENCE = {
     "settings": [*(one.key for one in fields_of()), *Preferences.model_fields],
     "models": [spec.name for spec in list_models()],
     "formats": [*FORMATS, *(column.name for column in columns_in("files"))],
-    "keys": [key.what for key in KEYS],
+    "keys": [key.effect for key in KEYS],
 }
 
 

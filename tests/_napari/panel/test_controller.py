@@ -117,7 +117,7 @@ def test_the_list_of_keys_shows_the_whole_table(widget, qtbot, monkeypatch):
     heads = [listed.list.topLevelItem(row) for row in range(listed.list.topLevelItemCount())]
     rows = [(head, head.child(row)) for head in heads for row in range(head.childCount())]
     texts = [(head.text(0), item.text(0), item.text(1)) for head, item in rows]
-    assert texts == [(key.place, key.shown, key.what) for key in KEYS]
+    assert texts == [(key.place, key.shown, key.effect) for key in KEYS]
     (docs,) = (one for one in listed.findChildren(QPushButton) if "Docum" in one.text())
     qtbot.mouseClick(docs, Qt.MouseButton.LeftButton)
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))
