@@ -1,8 +1,9 @@
 """The topics of the panel, each a package that fills a tab, pages of the settings, or both.
 
 To add a topic, write a package whose ``__init__`` has ``TAB`` (a key of `TABS`) and
-``content(panel)``, or ``pages(panel)``, which returns pages of the settings by title; then add its
-name to `_TOPICS`. A topic that holds workers stops them on ``panel.closed``.
+``content(panel)``, or ``pages(panel)``, which returns pages of the settings by title, with a
+protocol ``Panel`` of what they need; then add its name to `_TOPICS`. A topic that holds workers
+stops them on ``panel.closed``.
 """
 
 from __future__ import annotations
