@@ -63,7 +63,7 @@ class MethodWidget(QWidget):
 
     def show_method(self, method: Method) -> None:
         """Choose a method with its checkpoint, or with none."""
-        self._weights = method.weights
+        self._weights = method.weights  # before the method, whose change is told with them
         self.choose(method.name)
         self._describe()
 

@@ -83,6 +83,7 @@ def _read(
         return spec, None
     name = str(path.absolute())
     tell(words.loading_model(path.name))
+    # First the architecture, which no checkpoint file names; then loading shows what is wrong.
     store.use_architecture(name, architecture)
     store.get(name, device)
     return replace(spec, name=name, title=name), architecture

@@ -81,13 +81,13 @@ def show_reopened(viewer: ViewerModel, session: Session, reopened: Reopened) -> 
         layer = _layer(viewer, reopened, grid, (rows, columns))
         grid_of_regions = Grid.of(layer, view)
     finder = PlaneFinder(view, grid, grid_of_regions, all_planes=len(grid.shape) > 2)
-    session.run.live = False
+    session.run.live = False  # it would replace these results at once
     if layer is not None:
         session.choose(image=reopened.image, regions=layer)
         if len({region.position for region in results.regions}) > 1:
             session.run.scope = replace(session.run.scope, planes="each")
     record = stored_record(
-        session.run.snapshot(),
+        session.run.snapshot(),  # only now: it is one of the layers just chosen
         reopened.image,
         layer,
         reopened.bundle,

@@ -110,7 +110,7 @@ class ResultsWidget(Topic, QWidget):
         self._filling = True
         try:
             if not same_run(before, record):
-                self._fill(None, None, -1)
+                self._fill(None, None, -1)  # rows of another run keep neither order nor selection
                 old = None
             self._fill(old, new, self._session.review.row)
         finally:

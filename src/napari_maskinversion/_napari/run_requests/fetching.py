@@ -19,7 +19,9 @@ from ..workers.notify import inform, refuse
 class NamedSpec(Protocol):
     """What is known of weights before they are there."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Their name, which is unique."""
 
 
 class FetchPage(Protocol):
