@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from enum import Enum
 
 from ...base.wording import counted
+from ...results.region_result import RegionResult
 from .records import Staleness
 from .session import Session
 
@@ -81,10 +82,9 @@ def staleness(session: Session) -> Staleness:
 def changed_rows(session: Session) -> frozenset[int]:
     """Return the rows of regions that were changed or removed since, or are computed; maybe all."""
     run = session.run
-    regions = () if run.results is None else run.results.regions
     changed_keys = run.changed_regions | run.computing
     rows = set()
-    for row, region in enumerate(regions):
+    for row, region in enumerate(run.regions_with_results):
         if run.image_changed or region.key in changed_keys:
             rows.add(row)
     return frozenset(rows)
@@ -96,8 +96,9 @@ def outdated(session: Session, rows: Collection[int] | None = None) -> str:
     They can while only the image's contrast or colours have changed.
     """
     run = session.run
-    regions = () if run.results is None else run.results.regions
-    concerned = regions if rows is None else [regions[row] for row in rows]
+    concerned: Sequence[RegionResult] = run.regions_with_results
+    if rows is not None:
+        concerned = [run.regions_with_results[row] for row in rows]
     changed = sum(region.key in run.changed_regions for region in concerned)
     since = "since these suggestions were made. Press Update, or undo the change."
     if concerned and run.pixels_changed:

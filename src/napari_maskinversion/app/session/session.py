@@ -249,8 +249,7 @@ class Session:
 
     def select_place(self, place: RegionPlace) -> bool:
         """Select a region of the results shown, and look at it; return whether it is there."""
-        regions = () if self.run.results is None else self.run.results.regions
-        for row, region in enumerate(regions):
+        for row, region in enumerate(self.run.regions_with_results):
             if region.key == place.key and place.box in (None, region.bbox):
                 self.select(row)
                 return True

@@ -22,6 +22,7 @@ from ...language.captions.bank import CaptionBank
 from ...language.labels.files import LabelFile
 from ...language.labels.vocabulary import Vocabulary
 from ...library.library import Library
+from ...results.region_result import RegionResult
 from ...results.results import Results
 from ...results.settings import RunSettings
 from ...review.multi_image_decisions import DecisionOutcome, DecisionRequest
@@ -161,6 +162,11 @@ class RunModel(Model):
     def results(self) -> Results | None:
         """The results shown."""
         return None if self.record is None else self.record.results
+
+    @property
+    def regions_with_results(self) -> tuple[RegionResult, ...]:
+        """The regions of the results shown; none without results."""
+        return () if self.record is None else self.record.results.regions
 
     @property
     def total(self) -> int:
