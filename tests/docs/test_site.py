@@ -19,6 +19,7 @@ from .conftest import ADDRESS, DOCS, REPOSITORY, ROOT, links_of, text_of
 
 GENERATED = {"reference/licences.md"}
 NO_FIGURES = {"100 %", "95 %", "90 %"}  # the whole, an interval, a setting of the panel
+FENCED_BLOCK = re.compile(r"```.*?```", re.S)
 FENCED = re.compile(r"```.*?```|`[^`]*`|\{\{.*?\}\}", re.S)
 CODE = re.compile(r"<(pre|code|script|style)\b.*?</\1>", re.S)
 MARKUP = re.compile(r"\+\+\w[\w+-]*\+\+|\{\{|\]\(|\*\*[a-z]|!!! |```", re.I)
@@ -73,7 +74,14 @@ def test_no_page_asks_another_server_for_anything(site):
 
 def test_all_pages_together_can_be_read_in_an_afternoon(menu):
     words = {page: len(text_of(page).split()) for page in menu if page not in GENERATED}
-    assert sum(words.values()) < 28_000, words
+    assert sum(words.values()) < 26_500, words
+
+
+def test_all_pages_have_few_words_outside_of_examples_and_tables():
+    """Words with a letter, without fenced code, of every page: of the decisions, too."""
+    texts = [FENCED_BLOCK.sub("", page.read_text("utf-8")) for page in DOCS.rglob("*.md")]
+    words = [word for text in texts for word in text.split() if re.search(r"\w", word)]
+    assert len(words) < 26_000
 
 
 @pytest.mark.full
@@ -141,3 +149,23 @@ def test_readme_names_the_paper_and_its_authors():
     names = [f"{who['given-names']} {who['family-names']}" for who in cited["authors"]]
     for part in (*names, cited["title"], cited["conference"]["name"], cited["url"]):
         assert part in text
+
+
+ENGLISH = DOCS / "contributing" / "english.md"
+TURN = re.compile(r"^\| (?!instead of|---)(.+?)(?: \(.+\))? \| .+ \|$", re.M)
+
+
+def test_pages_have_no_turn_that_readers_stumble_over():
+    turns = [turn for line in TURN.findall(ENGLISH.read_text("utf-8")) for turn in line.split(", ")]
+    assert len(turns) > 40
+    pages = [*DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb"), *(DOCS / "reference").glob("*.csv")]
+    pages += [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
+    pages += [ROOT / "benchmarks" / "README.md", *(ROOT / "research").rglob("README.md")]
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, turns))})\b", re.I)
+    odd = {
+        page.relative_to(ROOT).as_posix(): found
+        for page in pages
+        if page != ENGLISH
+        and (found := sorted({one.lower() for one in pattern.findall(page.read_text("utf-8"))}))
+    }
+    assert odd == {}
