@@ -39,19 +39,19 @@ class InversionConfig(Config):
     learning_rate : float
         Step size of AdamW; above 0. Default: 0.1.
     alpha : float
-        Weight of the regulariser ``1 - cos(embedding, image embedding)``; 0 looks at the region
-        alone, about 5 keeps its context. Default: 0.
+        Weight of the regulariser ``1 - cos(embedding, image embedding)``; with 0 only the
+        region counts, about 5 keeps its context. Default: 0.
     weight_decay : float
         AdamW's decoupled weight decay; 0 or more. Default: 0.
     layers : int
         How many of the last transformer layers are explained; at least 1. Default: 1.
     explainer : str
         The explainability map that is matched with the mask, a name of `explain.registry.MAPS`.
-        GradCAM looks at the last layer alone: ``layers`` must be 1. Default: "legrad".
+        GradCAM reads only the last layer: ``layers`` must be 1. Default: "legrad".
     fast : bool
         Estimate LeGrad's map from fewer products and query tokens for each mask whose estimate
         agrees with the exact map; exact elsewhere, for small models and on a GPU. The result (maps,
-        overlaps, the last loss) is exact for the returned embedding in any case. The other maps
+        overlaps, the last loss) is always exact for the returned embedding. The other maps
         are always exact. Default: False.
     route : {"auto", "direct", "decomposed"}
         How LeGrad of a class-token ViT is computed; only rounding differs.

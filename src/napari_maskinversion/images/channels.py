@@ -266,7 +266,7 @@ def _opaque(plane: LazyPlane) -> float:
 
 
 def _is_whole(values: Array, limits: Limits) -> bool:
-    """Return whether values are seen as they are."""
+    """Return whether values are seen unchanged."""
     return values.dtype == np.uint8 and limits == (0.0, 255.0)
 
 

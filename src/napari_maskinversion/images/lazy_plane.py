@@ -109,7 +109,7 @@ class LazyPlane:
         return out
 
     def values(self, box: Box) -> Array:
-        """Read a box of the finest level; NaN where there is no value."""
+        """Read a box of the finest level; NaN for pixels without a value."""
         values = self.read(0, box)
         nothing = self.no_value(values)
         if nothing is None or not nothing.any():

@@ -118,7 +118,7 @@ def _fields(well: Any) -> tuple[str, ...]:
 
 
 def _labels_beside(path: Path, image: Any) -> tuple[Path, ...]:
-    """Return the label images of an image; those of SpatialData stand beside all of its images."""
+    """Return the label images of an image; SpatialData has them next to all of its images."""
     import zarr
 
     if path.parent.name == "images" and is_zarr(path.parents[1]):

@@ -82,7 +82,7 @@ class FileArray:
             return without_nodata(np.asarray(self._array[key]), self._nodata)
 
     def _size_of(self, key: Any) -> int:
-        """Return the bytes of a selection, or of the chunk that has to be read for it."""
+        """Return the bytes of a selection, or of the chunk that must be read for it."""
         # zarr has one size of chunks, dask one for each
         largest = (c if isinstance(c, int) else max(c) for c in self.chunks or (0,))
         selected = np.broadcast_to(np.zeros((), self.dtype), self.shape)[key]

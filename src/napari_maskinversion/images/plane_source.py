@@ -56,7 +56,7 @@ class PlaneSource(Protocol):
         """
 
     def values(self, box: Box) -> Array:
-        """Read what a box measures in each channel, NaN where there is no value.
+        """Read the values of a box in each channel, NaN for pixels without a value.
 
         Shapes: returns (h, w, channels).
         """
@@ -177,7 +177,7 @@ def glance(source: PlaneSource) -> Array:
 
 
 def brightness_note(source: PlaneSource) -> str:
-    """Return a line about a plane that is nearly black or white; reads as `glance` does."""
+    """Return a message about a plane that is nearly black or white; reads as `glance` does."""
     pixels = glance(source)
     light = pixels if pixels.ndim == 2 else pixels[..., :3].max(2)
     light = light / (255.0 if light.dtype == np.uint8 else 1.0)

@@ -84,7 +84,7 @@ class Stack:
         return self.sizes.get("c", 1) * self.sizes.get("s", 1)
 
     def used_channels(self, chosen: Sequence[str] | None = None) -> list[str]:
-        """Return those of `channel_names` that the model sees."""
+        """Return the names of `channel_names` that the model sees."""
         names = self.channel_names
         return [names[number] for number in self._channel_numbers(chosen)] if names else []
 

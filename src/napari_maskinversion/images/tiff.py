@@ -218,7 +218,7 @@ class FileMask:
 
 
 def file_masks(path: Path) -> dict[tuple[int, ...], FileMask]:
-    """Return GDAL's masks in a file or beside it, by size."""
+    """Return GDAL's masks in a file or next to it, by size."""
     for place in (path, path.with_name(path.name + _BESIDE)):
         if place.is_file():
             with _opened(place) as file:
@@ -244,7 +244,7 @@ def masked(
 
 
 def check_pages(series: Any, path: Path) -> None:
-    """Refuse an image of which planes are missing, or a file that ends before its pixels.
+    """Refuse an image with missing planes, or a file that ends before its pixels.
 
     Also one whose colours would be taken for red, green and blue and are not.
     """

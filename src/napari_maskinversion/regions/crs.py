@@ -146,7 +146,7 @@ def _name_of(crs: Any) -> str:
 
 
 def _of_world(path: Path, name: str, geo: Georeference, called: str = "") -> Coordinates:
-    """Return coordinates in a reference system, by its name; "" is that of the image."""
+    """Return coordinates in a reference system, by its name; "" is the image's."""
     if not name:
         return Coordinates(name=_IMAGE, geo=geo)
     if geo.epsg is None:

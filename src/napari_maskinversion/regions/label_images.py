@@ -159,7 +159,7 @@ def has_planes(path: Path, image: Stack, series: int = 0) -> bool:
 
 
 def series_of(path: Path, image: Stack) -> int:
-    """Return which image of a label file belongs to an image: that of the same number."""
+    """Return which image of a label file belongs to an image: the one with the same number."""
     if len(image.images) < 2 or not (is_tiff(path) or is_zarr(path)):
         return 0
     if is_zarr(path) and label_images(path, image.series):

@@ -63,7 +63,7 @@ class ColumnSpec:
 
     @property
     def short_title(self) -> str:
-        """The header, or else the capitalised title."""
+        """The header, or the capitalised title."""
         return self.header or self.title[:1].upper() + self.title[1:]
 
     def text(self, value: Any, *, digits: int | None = None, missing: str = "") -> str:

@@ -1,6 +1,6 @@
 """What results are made from; `Recipe.differences` answers whether they still fit.
 
-Results fit as long as nothing differs that matters to whoever asks: a batch asks for everything, a
+Results fit as long as nothing differs that matters to the caller: a batch asks for everything, a
 library for what makes embeddings comparable, the panel for what only a new run can change.
 """
 

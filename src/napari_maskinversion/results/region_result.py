@@ -143,7 +143,7 @@ class RegionResult(RegionFacts):
 
     @property
     def margin(self) -> float:
-        """Similarity of the best label minus that of the next; NaN without a vocabulary."""
+        """Similarity of the best label minus that of the second; NaN without a vocabulary."""
         return math.nan if self.ranking is None else self.ranking.margin
 
     @property

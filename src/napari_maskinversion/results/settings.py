@@ -303,7 +303,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Name of the field, without that of the configuration it is in."""
+        """Name of the field, without the name of its configuration."""
         return self.key.rpartition(".")[2]
 
 

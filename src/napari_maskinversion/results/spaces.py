@@ -1,4 +1,4 @@
-"""Which embeddings can be compared: those of one space."""
+"""Which embeddings can be compared: embeddings of one space."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ AMPERE: Final = (8, 0)
 
 
 def choose_device(device: str) -> torch.device:
-    """Return the device for a name; "auto" is CUDA, else Apple's MPS, else the CPU."""
+    """Return the device for a name; "auto" is CUDA, then Apple's MPS, then the CPU."""
     present = devices()
     if device == "auto":
         return torch.device(present[1] if len(present) > 1 else "cpu")

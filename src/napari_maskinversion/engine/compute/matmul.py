@@ -189,7 +189,7 @@ def has_precision(precision: str, device: torch.device) -> bool:
 
 
 def _missing(precision: str, device: torch.device) -> str:
-    """Return what a device would have to be; "" if it is."""
+    """Return what a device must be; "" if it is."""
     kind = device.type
     if precision == "bfloat16":
         if kind == "cpu":
@@ -213,7 +213,7 @@ def cpu_has_bfloat16() -> bool:
 
 @contextmanager
 def float32_products(*, tf32: bool = False) -> Iterator[None]:
-    """Multiply float32 as float32, or as tf32 on a GPU, whatever the host has set.
+    """Multiply float32 as float32, or as tf32 on a GPU, independent of the host's setting.
 
     torch's switches belong to the process. Hold the compute lock, and not across a ``yield``.
     """

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def fitting(work: Callable[[], Result]) -> Result | None:
-    """Return what work returns; None if memory has run out, so that one goes on without."""
+    """Return what work returns; None if memory has run out: callers continue without it."""
     try:
         return work()
     except (MemoryError, RuntimeError) as error:
@@ -31,7 +31,7 @@ class Trial:
         self.works = True  # in this process, as far as is known
 
     def attempt(self, work: Callable[[], Result]) -> Result | None:
-        """Return what work returns; None once some has failed, which is said once."""
+        """Return what work returns; None after a failure, which is reported once."""
         if not self.works:
             return None
         try:

@@ -63,7 +63,7 @@ def rollout(layers: Iterable[Tensor], patches: int) -> Tensor:
 
     Attention rollout (arXiv 2005.00928) is the first row of the product of all ``(mean over heads +
     identity) / 2``, or the mean of all rows. ``layers`` are the attentions (h, n, n) in the model's
-    order; the last ``patches`` tokens are those of the image, and [CLS] is the first of the others.
+    order; the last ``patches`` tokens belong to the image, and [CLS] is the first of the others.
     """
     flow: Tensor | None = None
     for weights in layers:

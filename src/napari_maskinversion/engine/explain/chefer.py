@@ -64,7 +64,7 @@ class _CheferCam:
 
 
 def _flow(layer: AttentionLayer, relevance: Tensor) -> Tensor:
-    """Return the relevance (M, n) of all tokens from that of the layer's queries (M, q)."""
+    """Return the relevance (M, n) of all tokens; the queries of the layer have (M, q)."""
     tokens = relevance.new_zeros(len(relevance), layer.values.shape[1])
     if not layer.pooling:
         tokens[:, : relevance.shape[1]] = relevance

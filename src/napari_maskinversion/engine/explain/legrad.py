@@ -119,7 +119,7 @@ class LeGrad:
         return LeGrad([layer.own() for layer in self._given], self._memory)
 
     def tensors(self) -> list[Tensor]:
-        """Return the tensors that depend on the image; those of another image of its size fit."""
+        """Return the tensors that depend on the image; their shapes depend on its size."""
         return [tensor for layer in self._layers for tensor in layer.tensors()]
 
     def weights(self) -> list[object]:

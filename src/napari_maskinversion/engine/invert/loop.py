@@ -189,7 +189,7 @@ class Descent:
         self.adam()
 
     def advance(self) -> None:
-        """Go on to the next step: keep what this one has found, and take the rates of that one."""
+        """Continue with the next step: keep the loss and the maps, and take the next rates."""
         self.losses[:, self.step] = self.loss
         self._now.copy_(self._rates[self.step])
         self.step += 1

@@ -100,7 +100,7 @@ class Fusion(RegionMethod):
     """The mean of two unit embeddings.
 
     Its product with a unit text embedding is the mean of the two cosines: the normalised scores of
-    both methods, averaged. As it is an embedding, it works for captions and classifiers too.
+    both methods, averaged. Since it is an embedding, it works for captions and classifiers too.
     """
 
     def __init__(self, methods: tuple[RegionMethod, RegionMethod]) -> None:

@@ -29,7 +29,7 @@ def read_weights(
 ) -> tuple[dict[str, Tensor], bool]:
     """Read a checkpoint without running code in it; on the CPU, floating point as float32.
 
-    It is a safetensors file, or one of ``torch.save`` with nothing but tensors in containers. Also
+    It is a safetensors file, or one of ``torch.save`` with only tensors in containers. Also
     returns whether these are OpenAI's own weights, which need QuickGELU. ``instead`` is what to use
     instead of a TorchScript archive, for the message.
     """

@@ -74,7 +74,7 @@ def load_model(
         activation: pass ``"ViT-B-16-quickgelu"`` for weights trained with QuickGELU, or
         ``"ViT-B-16/openai"`` to use activation and normalisation of that tag.
     device : str
-        "auto" (CUDA, else Apple's MPS, else the CPU), "cpu", "cuda", "cuda:1", "mps".
+        "auto" (CUDA, then Apple's MPS, then the CPU), "cpu", "cuda", "cuda:1", "mps".
     on_progress : callable, optional
         Called with (bytes, bytes in total) of weights that are downloaded. If it raises, the
         download stops; the next one resumes from there.

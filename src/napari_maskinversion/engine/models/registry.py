@@ -182,7 +182,7 @@ def fetch(name: str) -> Path:
 
 
 def _fetch_companions(spec: ModelSpec, repository: str, folder: Path) -> None:
-    """Fetch what a model needs beside its weights: configuration and tokenizer."""
+    """Fetch what a model needs in addition to its weights: configuration and tokenizer."""
     if spec.config:
         fetch_small_files(repository, [PREPROCESSOR, spec.config], folder)
     if spec.tokenizer and not has_tokenizer(tokenizer_folder(folder)):

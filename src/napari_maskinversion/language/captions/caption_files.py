@@ -82,7 +82,7 @@ def skipped_lines(blank: int, repeated: int) -> str:
 
 
 def encode_line(text: str) -> bytes:
-    """Encode a caption as it is stored and hashed: UTF-8 and a line end."""
+    """Encode a caption for storage and hashing: UTF-8 and a line end."""
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
 

@@ -34,7 +34,7 @@ _END: Final = 49407  # of CLIP's own tokens
 
 
 def check_transformers() -> None:
-    """Refuse to go on without the transformers package."""
+    """Refuse to continue without the transformers package."""
     if find_spec("transformers") is None:
         raise ModelError(
             "This decoder needs the package transformers: "
@@ -106,7 +106,7 @@ def _empty_gpt2(state: Mapping[str, Tensor], inside: str, heads: int | None) -> 
 
 
 class ClipCap(_Gpt2Decoder):
-    """CLIPCap: an embedding becomes ten words that GPT-2 goes on from."""
+    """CLIPCap: an embedding becomes ten words, from which GPT-2 continues."""
 
     inside = "gpt"
 

@@ -64,7 +64,7 @@ class DecoderSpec:
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether nothing has to be downloaded. Fast: checks sizes only."""
+        """Whether all files are here. Fast: checks sizes only."""
         if not self.repository:
             return True
         weights = recorded_weights(self.folder)

@@ -202,6 +202,6 @@ def _names_of(model: str) -> tuple[str, ...]:
 
 
 def _plain(word: str) -> str:
-    """Return a word as it is compared."""
+    """Return a word in the form in which words are compared."""
     plain = " ".join(word.casefold().replace("-", " ").replace("_", " ").split())
     return plain[:-1] if plain.endswith("s") and not plain.endswith("ss") else plain

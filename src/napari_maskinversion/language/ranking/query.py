@@ -1,6 +1,6 @@
 """What is typed to find regions: ``a red cell, not debris``.
 
-Commas separate, a leading "not" is for what is to be avoided; quotes keep both as they are.
+Commas separate, a leading "not" marks what to avoid; quotes keep both as text.
 """
 
 from __future__ import annotations

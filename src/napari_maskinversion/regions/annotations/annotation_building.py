@@ -82,7 +82,7 @@ def fill(geometry: Geometry, shape: tuple[int, int]) -> Region | None:
 
 
 class LeftOut(ValueError):
-    """Raised for an object that is no region, with what it is: "is a line"."""
+    """Raised for an object that is not a region, with what it is: "is a line"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ def left_out(where: str, notes: list[str]) -> Iterator[None]:
 def _geometries(
     objects: Iterable[Drawn], notes: list[str]
 ) -> Iterator[tuple[Drawn, list[Geometry]]]:
-    """Yield objects one by one, so that no more than one is held in two forms."""
+    """Yield objects one by one, so that at most one is held in two forms."""
     for one in objects:
         with left_out(one.where, notes):
             geometry = one.geometry()

@@ -41,7 +41,7 @@ def read_seg(path: Path) -> Any:
 
 
 def parse_cellpose(page: Any, path: Path, image: ImageReference) -> Parsed:
-    """Return masks; those of a volume lie on planes (z)."""
+    """Return masks; masks of a volume lie on planes (z)."""
     masks = page["masks"]
     labels = masks.array().squeeze() if isinstance(masks, PickledArray) else np.zeros(0)
     if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu":

@@ -374,9 +374,9 @@ def read_segmentation(region_id: int, drawn: Any, shape: tuple[int, int]) -> Reg
 
 
 def parse_panoptic(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
-    """Return segments; their ids are those of the file.
+    """Return segments with the ids of the file.
 
-    The PNG lies in the folder of the JSON file, or in one beside it of the same name.
+    The PNG lies in the folder of the JSON file, or in a folder of the same name next to it.
     """
     chosen = choose_images(page.listed, path, image)
     notes = list(page.notes)

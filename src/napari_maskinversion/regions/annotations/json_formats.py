@@ -63,7 +63,7 @@ def parse_via(images: list[_ViaImage], path: Path, image: ImageReference) -> Par
 
 
 def _ticked(value: Any) -> Any:
-    """Return the boxes that are ticked as a text, and any other value as it is."""
+    """Return the ticked boxes as a text, and any other value unchanged."""
     return ", ".join(key for key, on in value.items() if on) if isinstance(value, dict) else value
 
 
@@ -95,7 +95,7 @@ class _Labelled(Record):
     coordinates: Loose[dict[str, Any]] = None
 
     def box(self) -> Box:
-        """Its box, of which the file has centre and size."""
+        """Its box; the file has its centre and size."""
         x, y, wide, high = _numbers(self.coordinates or {}, "x", "y", "width", "height")
         return Box(y - high / 2, x - wide / 2, y + high / 2, x + wide / 2)
 
@@ -193,7 +193,7 @@ def parse_label_studio(
 
 
 def _label_studio_geometry(result: _Result, members: Mapping[str, Any]) -> Geometry:
-    """Return a shape, of which the file has percents of the image."""
+    """Return a shape, which the file has in percent of the image."""
     import shapely
 
     if "rle" in members:

@@ -40,7 +40,7 @@ class _Shape(Record):
 
     @property
     def values(self) -> dict[str, Any]:
-        """Flags, description, group and what else programs write, as far as it is set."""
+        """Flags, description, group and other values that programs write, if they are set."""
         others = {**(self.model_extra or {}), "group_id": self.group_id}
         nested = [others.pop(name, None) for name in ("flags", "attributes")]
         flags = {
@@ -59,7 +59,7 @@ def is_labelme(page: Any) -> bool:
 
 
 def parse_labelme(page: Any, path: Path, image: ImageReference) -> Parsed:
-    """Return the shapes of a file; those of the same label and group are parts of one region."""
+    """Return the shapes of a file; shapes of the same label and group are parts of one region."""
     page = _Page.of(page)
     groups: dict[Any, list[_Shape]] = {}
     places: dict[Any, tuple[str, str]] = {}

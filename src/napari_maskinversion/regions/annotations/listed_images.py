@@ -131,7 +131,7 @@ def _uploaded(listed: str, name: str) -> bool:
 
 
 def _is_of_another(listed: str, image: Path) -> bool:
-    """Return whether a listed name may be that of another file beside an image."""
+    """Return whether a listed name may belong to another file next to an image."""
     if not image.is_file():
         return False
     names = _files_in(image.parent, image.parent.stat().st_mtime_ns)

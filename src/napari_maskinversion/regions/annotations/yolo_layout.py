@@ -49,7 +49,7 @@ class Layout:
 def layout_of(
     files: Sequence[Sequence[Numbers]], shape: tuple[int, int], points: Any = None
 ) -> Layout:
-    """Return how the lines of files of one kind are read: the file itself, and those beside it.
+    """Return how to read the lines of files of one kind: the file itself, and its neighbours.
 
     ``points`` are number and length of a pose's points (``kpt_shape``), if a file says so.
     """

@@ -39,7 +39,7 @@ def name_of(path: Path) -> str:
 
 
 def check_transformers(kind: str) -> None:
-    """Refuse to go on without a version of transformers that has this kind of model."""
+    """Refuse to continue without a version of transformers that has this kind of model."""
     needed = _SINCE[kind]
     if find_spec("transformers") is None or Version(version("transformers")) < Version(needed):
         raise ModelError(

@@ -42,7 +42,7 @@ class Part:
         return self.read(0, box)
 
     def check(self) -> None:
-        """Accept a part where there is nothing to see."""
+        """Accept a part that shows nothing."""
 
 
 def part_of(source: PlaneSource, box: Box) -> PlaneSource:
@@ -88,7 +88,7 @@ def within(prompt: Prompt, box: Box) -> Prompt:
 
 
 def is_cut(region: Region | None, box: Box, shape: tuple[int, int]) -> bool:
-    """Return whether a region ends about where its part does and the plane goes on."""
+    """Return whether a region ends about where its part ends and the plane continues."""
     if region is None:
         return False
     near = int(_NEAR * max(box[2] - box[0], box[3] - box[1]))

@@ -248,7 +248,7 @@ def read_boxes(path: Path, on_note: Callable[[str], object] = lambda _: None) ->
 
     The file has columns ``y0, x0, y1, x1`` (pixel edges: 0, 0, H, W is the whole plane) and
     optionally ``object``, or is a Shapes layer saved by napari; then its rectangles are used, and
-    ``on_note`` is called with a line about other shapes.
+    ``on_note`` is called with a message about other shapes.
     """
     rows, columns = _table(path, _CORNERS, "object")
     boxes = []

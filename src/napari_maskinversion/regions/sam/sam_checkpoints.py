@@ -79,7 +79,7 @@ class CheckpointSpec:
 
     @property
     def state(self) -> Literal["on disk", "to fetch"]:
-        """Whether the file has to be downloaded."""
+        """Whether the file must be downloaded."""
         return "on disk" if self.is_on_disk else "to fetch"
 
 

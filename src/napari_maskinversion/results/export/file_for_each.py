@@ -1,4 +1,4 @@
-"""Exports of many images as a folder with a file for each, and a list of which file is whose."""
+"""Exports of many images as a folder with a file for each, and a list of the file of each image."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _escaped(start: re.Match[str]) -> str:
 
 
 def _with_texts(table: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
-    """Return a table with other texts; its numbers stay as they are, also whole with gaps."""
+    """Return a table with other texts; its numbers stay unchanged, also whole with gaps."""
     names = table.select_dtypes(exclude="number").columns
     return table.assign(**{name: table[name].map(change) for name in names})
 
