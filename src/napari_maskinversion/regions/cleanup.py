@@ -52,7 +52,9 @@ def clean_region(region: Region, shape: tuple[int, int], how: CleanUp) -> Region
         if count > 1:
             mask = pieces == np.bincount(pieces.ravel())[1:].argmax() + 1
     cleaned = Region.from_mask(region.id, mask, corner)
-    return None if cleaned is None else replace(cleaned, members=region.members)
+    if cleaned is None:
+        return None
+    return replace(cleaned, members=region.members)
 
 
 def _padded(region: Region, shape: tuple[int, int], room: int) -> tuple[BoolArray, tuple[int, int]]:

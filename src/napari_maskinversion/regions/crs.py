@@ -45,7 +45,9 @@ class Coordinates:
         from shapely.affinity import affine_transform
 
         if self.geo is None:
-            return affine_transform(shape, (1, 0, 0, -1, 0, 0)) if self.upwards else shape
+            if self.upwards:
+                return affine_transform(shape, (1, 0, 0, -1, 0, 0))
+            return shape
         if self.to_image is not None:
             shape = shapely.transform(shape, self.to_image)
         return to_pixels(shape, self.geo)
@@ -81,16 +83,20 @@ def find_coordinates(
                 "GeoJSON in pixels, or the GeoTIFF it belongs to."
             )
         return _of_world(path, name, geo)
-    unnamed = f"names a CRS that is not understood ({crs})" if crs else "names no CRS"
+    if crs:
+        unnamed = f"names a CRS that is not understood ({crs})"
+    else:
+        unnamed = "names no CRS"
     boxes = np.array([*bounds()], float).reshape(-1, 4)
     degrees = bool(len(boxes)) and _within(boxes, _DEGREES)
     tiny = bool(len(boxes)) and np.median((boxes[:, 2:] - boxes[:, :2]).max(1)) < 1  # of a pixel
     if geo is None:
         if degrees and tiny:
-            at = ", ".join(f"{value:g}" for value in boxes[0, :2])
+            x0, y0 = boxes[0, :2]
+            corner = f"{x0:g}, {y0:g}"
             raise InputError(
-                f"{path} {unnamed} and looks like longitude and latitude ({at}), and {without}; "
-                "use the GeoTIFF it belongs to, or GeoJSON in pixels."
+                f"{path} {unnamed} and looks like longitude and latitude ({corner}), and "
+                f"{without}; use the GeoTIFF it belongs to, or GeoJSON in pixels."
             )
         if crs or not of_qupath:
             reason = f"it {unnamed}, and {without}"
@@ -99,16 +105,28 @@ def find_coordinates(
             notes.append(f"{path}: y is below 0, and was read as QGIS counts it: up from the top.")
             return Coordinates(upwards=True)
         return Coordinates()
-    known = [Coordinates(name=_IMAGE, geo=geo)]
+    systems = [Coordinates(name=_IMAGE, geo=geo)]
     if degrees:
         world = _of_world(path, _LONGITUDE_LATITUDE, geo, called=_RFC)
-        known.insert(0 if geo.epsg is not None else 1, world)
+        systems.insert(0 if geo.epsg is not None else 1, world)
     # Where nothing lies on the image, the first or, for degrees, RFC 7946 is right.
-    fallback = Coordinates() if of_qupath and not tiny else known[-1 if geo.epsg is None else 0]
-    pixels = [] if tiny else [Coordinates()]
-    order = [*pixels, *known] if of_qupath else [*known, *pixels]
-    shares = [_share(one, boxes, shape) for one in order]
-    taken = order[int(np.argmax(shares))] if any(shares) else fallback
+    if of_qupath and not tiny:
+        fallback = Coordinates()
+    else:
+        fallback = systems[-1 if geo.epsg is None else 0]
+    if tiny:
+        pixels = []
+    else:
+        pixels = [Coordinates()]
+    if of_qupath:
+        order = [*pixels, *systems]
+    else:
+        order = [*systems, *pixels]
+    shares = [_share(coordinates, boxes, shape) for coordinates in order]
+    if any(shares):
+        taken = order[int(np.argmax(shares))]
+    else:
+        taken = fallback
     notes.append(
         f"{path} {unnamed}; its coordinates were read as {taken.name}; if they are others, name "
         'their CRS in its member "crs".'
@@ -122,11 +140,13 @@ def _within(boxes: npt.NDArray[Any], place: Sequence[float]) -> bool:
     return bool(within.mean() > 0.5)
 
 
-def _share(one: Coordinates, boxes: npt.NDArray[Any], shape: tuple[int, int] | None) -> float:
+def _share(
+    coordinates: Coordinates, boxes: npt.NDArray[Any], shape: tuple[int, int] | None
+) -> float:
     """Return how many of the boxes lie on the image: of each the share of its area."""
     import shapely
 
-    places = shapely.bounds(one.to_pixels(shapely.box(*boxes.T)))
+    places = shapely.bounds(coordinates.to_pixels(shapely.box(*boxes.T)))
     places = places[np.isfinite(places).all(1)]
     height, width = shape or (np.inf, np.inf)
     sides = places[:, 2:] - places[:, :2]
@@ -138,10 +158,16 @@ def _name_of(crs: Any) -> str:
     """Return the name of a reference system: given by name, by EPSG code, or in a link; or ""."""
     if type(crs) is int:
         return f"EPSG:{crs}"
-    about = crs.get("properties") if isinstance(crs, dict) else None
-    about = about if isinstance(about, dict) else {"name": crs if isinstance(crs, str) else ""}
+    about = None
+    if isinstance(crs, dict):
+        about = crs.get("properties")
+    if not isinstance(about, dict):
+        about = {"name": crs if isinstance(crs, str) else ""}
     link = re.search(r"epsg/(?:.*/)?(\d+)", str(about.get("href")), re.IGNORECASE)
-    code = link[1] if link else about.get("code")
+    if link:
+        code = link[1]
+    else:
+        code = about.get("code")
     return str(about.get("name") or (f"EPSG:{code}" if code else "")).strip()
 
 
@@ -192,8 +218,8 @@ def to_pixels(shape: Any, geo: Georeference) -> Any:
     inverse = Affine2D(np.array([[a, b], [d, e]]), np.array([c, f])).inverse
 
     def change(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        known = np.isfinite(points).all(1, keepdims=True)
-        return np.where(known, inverse(np.where(known, points, 0)), np.inf)  # NaN opens rings
+        finite = np.isfinite(points).all(1, keepdims=True)
+        return np.where(finite, inverse(np.where(finite, points, 0)), np.inf)  # NaN opens rings
 
     return shapely.transform(shape, change)
 
@@ -201,4 +227,6 @@ def to_pixels(shape: Any, geo: Georeference) -> Any:
 def crs_name(epsg: int) -> str:
     """Return the name of a reference system in GeoJSON."""
     # EPSG:4326 is latitude first; GeoJSON is longitude first.
-    return _LONGITUDE_LATITUDE if epsg == 4326 else f"urn:ogc:def:crs:EPSG::{epsg}"
+    if epsg == 4326:
+        return _LONGITUDE_LATITUDE
+    return f"urn:ogc:def:crs:EPSG::{epsg}"

@@ -36,7 +36,8 @@ def rasterise(
     shapes: tuple[Shape, ...], to_shapes: Affine2D, plane_shape: tuple[int, int]
 ) -> Regions:
     """Convert each shape to a region; overlapping shapes stay complete."""
-    regions, outside = [], []
+    regions = []
+    outside = []
     for shape in shapes:
         region = _region(shape, to_shapes, plane_shape)
         if region is None:
@@ -61,7 +62,7 @@ def pixels_of(shape: Shape) -> Region | None:
     reach = math.ceil(shape.width) + 2
     low = np.floor(shape.vertices.min(axis=0)).astype(int) - reach
     high = np.ceil(shape.vertices.max(axis=0)).astype(int) + reach
-    y, x, height, width = (int(at) for at in (*low, *(high - low)))
+    y, x, height, width = (int(side) for side in (*low, *(high - low)))
     same = Affine2D(np.eye(2), np.zeros(2))
     region = _region(replace(shape, vertices=shape.vertices - low), same, (height, width))
     if region is None:
@@ -101,7 +102,8 @@ def outline_of(shape: Shape, to_pixels: Affine2D) -> FloatArray:
 def _ellipse_outline(corners: FloatArray, to_pixels: Affine2D) -> FloatArray:
     """Points on the ellipse whose (possibly rotated) bounding box has these four corners."""
     centre = corners.mean(axis=0)
-    across, down = (corners[1] - corners[0]) / 2, (corners[3] - corners[0]) / 2
+    across = (corners[1] - corners[0]) / 2
+    down = (corners[3] - corners[0]) / 2
     size = float(np.abs(to_pixels.matrix).max() * np.abs([across, down]).max())
     angle = np.linspace(0, 2 * np.pi, int(np.clip(4 * size, 64, 2048)), endpoint=False)
     return to_pixels(centre + np.outer(np.cos(angle), across) + np.outer(np.sin(angle), down))
@@ -138,7 +140,9 @@ def _stroke(shape: Shape, to_shapes: Affine2D, box: tuple[int, int, int, int]) -
         points = to_shapes(np.column_stack([rows.ravel() + y0, columns.ravel() + x0]))
         along = end - start
         length = float(along @ along)
-        where = np.clip((points - start) @ along / length, 0, 1) if length else 0.0
+        where = 0.0
+        if length:
+            where = np.clip((points - start) @ along / length, 0, 1)
         nearest = start + np.outer(where, along) if length else start
         near = np.square(points - nearest).sum(axis=1) <= reach**2
         mask[low[0] : high[0], low[1] : high[1]] |= near.reshape(rows.shape)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from itertools import combinations, groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -31,7 +32,10 @@ class _Plane:
     """A `LazyPlane` that is sliced like an array."""
 
     def __init__(self, plane: LazyPlane, chunks: tuple[Any, Any] | None) -> None:
-        self.plane, self.shape, self.dtype, self.chunks = plane, plane.shape, plane.dtype, chunks
+        self.plane = plane
+        self.shape = plane.shape
+        self.dtype = plane.dtype
+        self.chunks = chunks
 
     def __getitem__(self, key: tuple[slice, slice]) -> Array:
         rows, columns = (part.indices(side)[:2] for part, side in zip(key, self.shape, strict=True))
@@ -73,6 +77,11 @@ class PlaneRegions:
     regions: Regions
 
 
+class _PlacedRegion(NamedTuple):
+    plane: int
+    region: Region
+
+
 def regions_by_plane(
     labels: ArrayLike,
     *,
@@ -84,38 +93,42 @@ def regions_by_plane(
 ) -> list[PlaneRegions]:
     """Read the regions of each plane of a label image of three or more dimensions."""
     count = len(labels.shape)
-    rows, columns = (count - 2, count - 1) if axes is None else axes
-    others = [axis for axis in range(count) if axis not in (rows, columns)]
-    indices = list(np.ndindex(*(int(labels.shape[axis]) for axis in others)))
+    if axes is None:
+        rows = count - 2
+        columns = count - 1
+    else:
+        rows, columns = axes
+    page_axes = [axis for axis in range(count) if axis not in (rows, columns)]
+    indices = list(np.ndindex(*(int(labels.shape[axis]) for axis in page_axes)))
 
     def plane_at(index: tuple[int, ...]) -> ArrayLike:
         # Not kept: a plane caches the chunks it has read.
         place = [0] * count
-        for axis, value in zip(others, index, strict=True):
+        for axis, value in zip(page_axes, index, strict=True):
             place[axis] = value
         return plane_of_labels(labels, axes=(rows, columns), index=place)
 
-    # Planes and regions: the largest of a number, or each on its plane
-    taken: dict[Any, tuple[int, Region]] = {}
-    for number, index in enumerate(indices):
+    # The largest region of a number, or each on its plane
+    placed: dict[Any, _PlacedRegion] = {}
+    for plane, index in enumerate(indices):
         on_plane()
         for region in regions_of_labels(plane_at(index), only=only):
-            key = region.id if mode == "largest" else (number, region.id)
-            if key not in taken or region.area > taken[key][1].area:
-                taken[key] = number, region
+            key = region.id if mode == "largest" else (plane, region.id)
+            if key not in placed or region.area > placed[key].region.area:
+                placed[key] = _PlacedRegion(plane, region)
     shape = int(labels.shape[rows]), int(labels.shape[columns])
     planes = []
-    in_order = sorted(taken.values(), key=lambda one: (one[0], one[1].id))
-    for number, some in groupby(in_order, key=lambda one: one[0]):
-        position = tuple((names[a], at) for a, at in zip(others, indices[number], strict=True))
-        planes.append(PlaneRegions(position, Regions(shape, [region for _, region in some])))
-    if not planes:
-        raise NoRegionsError(
-            "The label image has no region on any plane: every pixel is 0."
-            if only is None
-            else "None of the chosen regions is on any plane of the label image."
-        )
-    return planes
+    in_order = sorted(placed.values(), key=lambda region: (region.plane, region.region.id))
+    page_names = [names[axis] for axis in page_axes]
+    for plane, on_same_plane in groupby(in_order, key=attrgetter("plane")):
+        position = tuple(zip(page_names, indices[plane], strict=True))
+        regions = [region.region for region in on_same_plane]
+        planes.append(PlaneRegions(position, Regions(shape, regions)))
+    if planes:
+        return planes
+    if only is None:
+        raise NoRegionsError("The label image has no region on any plane: every pixel is 0.")
+    raise NoRegionsError("None of the chosen regions is on any plane of the label image.")
 
 
 def plane_of_labels(labels: ArrayLike, *, axes: tuple[int, int], index: list[int]) -> ArrayLike:
@@ -128,9 +141,13 @@ def plane_of_labels(labels: ArrayLike, *, axes: tuple[int, int], index: list[int
         turned: ArrayLike = plane if axes[0] < axes[1] else plane.T
         return turned
     chunks = getattr(labels, "chunks", None)
+    if not chunks:
+        plane_chunks = None
+    else:
+        plane_chunks = (chunks[axes[0]], chunks[axes[1]])
     return _Plane(
         LazyPlane([labels], axes=axes, index=index),
-        None if not chunks else (chunks[axes[0]], chunks[axes[1]]),
+        plane_chunks,
     )
 
 
@@ -171,7 +188,9 @@ def series_of(path: Path, image: Stack) -> int:
             f"{path} holds {count} label images and {image.name} {len(image.images)} images; save "
             "as many, or one file of regions for each."
         )
-    return image.series if count > 1 else 0
+    if count > 1:
+        return image.series
+    return 0
 
 
 def read_plane_regions(
@@ -194,15 +213,24 @@ def read_plane_regions(
                 f"{_named(image.plane_axes)}; labels need the planes of the image."
             )
         missing = [name for name in image.pages if name not in ("c", *position)]
-        left = [name for name in missing if mode is None or name not in matched.values()]
+        left = []
+        for name in missing:
+            if mode is None or name not in matched.values():
+                left.append(name)
         if left:
+            if mode:
+                way_out = "."
+            else:
+                way_out = ", or use all of them (--planes)."
             raise InputError(
                 f"{image.name} has {image.plane_axes[left[0]]} planes along {left[0]}; choose one "
-                f"({left[0]}=0 to {left[0]}={image.plane_axes[left[0]] - 1}, --plane)"
-                + ("." if mode else ", or use all of them (--planes).")
+                f"({left[0]}=0 to {left[0]}={image.plane_axes[left[0]] - 1}, --plane)" + way_out
             )
         names = tuple(matched.get(name, name) for name in labels.axes)
-        chosen = {name: place for name, place in position.items() if name in matched.values()}
+        chosen = {}
+        for name, place in position.items():
+            if name in matched.values():
+                chosen[name] = place
         if mode is not None and chosen:
             raise InputError(
                 f"--planes uses all planes of the labels and --plane one of them "
@@ -216,7 +244,10 @@ def read_plane_regions(
                 index = [chosen.get(name, 0) for name in names]
                 flat = plane_of_labels(array, axes=axes, index=index)
                 regions = regions_of_labels(flat, only=only)
-                planes = [PlaneRegions(tuple(chosen.items()), regions)] if len(regions) else []
+                if len(regions):
+                    planes = [PlaneRegions(tuple(chosen.items()), regions)]
+                else:
+                    planes = []
         except NoRegionsError as error:
             raise NoRegionsError(f"{path}: {error}") from None
     if not planes:
@@ -248,12 +279,13 @@ def matched_axes(
     if pages.items() <= image.items() and not swapped:
         return {name: name for name in pages}
     planes = [name for name, size in image.items() if size > 1]
-    fitting = [
-        names
-        for names in combinations(planes, len(pages))
-        if [image[name] for name in names] == list(pages.values())
-    ]
-    return dict(zip(pages, fitting[0], strict=True)) if len(fitting) == 1 else None
+    fitting = []
+    for names in combinations(planes, len(pages)):
+        if [image[name] for name in names] == list(pages.values()):
+            fitting.append(names)
+    if len(fitting) == 1:
+        return dict(zip(pages, fitting[0], strict=True))
+    return None
 
 
 def _named(sizes: Mapping[str, int]) -> str:

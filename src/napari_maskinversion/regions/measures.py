@@ -49,11 +49,14 @@ def measure(mask: Array, values: Callable[[int, int], Array]) -> dict[str, float
     }
     rows = step * max(1, _MOST // (step * mask.shape[1]))
     tops = range(0, len(mask), rows)
-    parts = (values(top, min(top + rows, len(mask)))[::step, ::step] for top in tops)
-    pixels = np.concatenate(
-        [part[inside[top // step :][: len(part)]] for top, part in zip(tops, parts, strict=True)]
-    )
-    for channel, one in enumerate(pixels.T.astype(np.float64)):
-        if (there := one[np.isfinite(one)]).size:
-            shape |= {f"mean_{channel}": float(there.mean()), f"std_{channel}": float(there.std())}
+    strips = []
+    for top in tops:
+        strip = values(top, min(top + rows, len(mask)))[::step, ::step]
+        strips.append(strip[inside[top // step :][: len(strip)]])
+    pixels = np.concatenate(strips).astype(np.float64)
+    for channel, brightness in enumerate(pixels.T):
+        finite = brightness[np.isfinite(brightness)]
+        if finite.size:
+            shape[f"mean_{channel}"] = float(finite.mean())
+            shape[f"std_{channel}"] = float(finite.std())
     return shape

@@ -34,7 +34,9 @@ class PickledArray:
     def objects(self) -> list[Any]:
         """Return the elements of an array of objects; empty for any other array."""
         data = self._state[4] if len(self._state) == 5 else ()
-        return data if isinstance(data, list) else []
+        if isinstance(data, list):
+            return data
+        return []
 
     def array(self) -> np.ndarray[Any, Any]:
         """Return the array."""
@@ -58,14 +60,17 @@ class _Kind:
         self._order: Literal["<", ">"] | None = None
 
     def __setstate__(self, state: Any) -> None:
-        order = state[1] if isinstance(state, tuple) and len(state) > 1 else ""
-        self._order = "<" if order == "<" else ">" if order == ">" else None
+        self._order = None
+        if isinstance(state, tuple) and len(state) > 1 and state[1] in ("<", ">"):
+            self._order = state[1]
 
     def dtype(self) -> np.dtype[Any]:
         if not isinstance(self._name, str) or not _SIMPLE.fullmatch(self._name):
             raise PlainPickleError("an array is not of numbers")
         dtype = np.dtype(self._name)
-        return dtype if self._order is None else dtype.newbyteorder(self._order)
+        if self._order is None:
+            return dtype
+        return dtype.newbyteorder(self._order)
 
 
 def _scalar(kind: object = None, data: object = None, *_: object) -> Any:
@@ -73,7 +78,9 @@ def _scalar(kind: object = None, data: object = None, *_: object) -> Any:
     if not isinstance(kind, _Kind) or not isinstance(data, bytes):
         return None
     dtype = kind.dtype()
-    return np.frombuffer(data, dtype)[0].item() if len(data) == dtype.itemsize else None
+    if len(data) == dtype.itemsize:
+        return np.frombuffer(data, dtype)[0].item()
+    return None
 
 
 def _path(*parts: object) -> str:
@@ -83,17 +90,13 @@ def _path(*parts: object) -> str:
 _NAMES: Final[dict[tuple[str, str], Callable[..., Any]]] = {
     ("numpy", "ndarray"): PickledArray,
     ("numpy", "dtype"): _Kind,
-    **{
-        (f"numpy.{core}.multiarray", name): stand_in
-        for core in ("core", "_core")
-        for name, stand_in in (("_reconstruct", PickledArray), ("scalar", _scalar))
-    },
-    **{
-        (module, f"{kind}Path"): _path
-        for module in ("pathlib", "pathlib._local")
-        for kind in ("Posix", "Windows", "PurePosix", "PureWindows", "")
-    },
 }
+for _core in ("core", "_core"):
+    _NAMES[f"numpy.{_core}.multiarray", "_reconstruct"] = PickledArray
+    _NAMES[f"numpy.{_core}.multiarray", "scalar"] = _scalar
+for _module in ("pathlib", "pathlib._local"):
+    for _kind in ("Posix", "Windows", "PurePosix", "PureWindows", ""):
+        _NAMES[_module, f"{_kind}Path"] = _path
 
 
 class _Plain(pickle._Unpickler):

@@ -36,27 +36,29 @@ def superpixels(pixels: Array, scale: float = FIRST_SCALE) -> tuple[npt.NDArray[
     """
     from skimage.segmentation import felzenszwalb
 
-    made: tuple[npt.NDArray[np.int64], float] | None = None
+    divided: tuple[npt.NDArray[np.int64], float] | None = None
     rising = False
     while True:
         tick(SUPERPIXELS, 0, 1)
         parts = felzenszwalb(pixels, scale=scale, sigma=0.8, min_size=10 + round(scale / 2))
         if parts.max() < _MOST_SUPERPIXELS or scale > pixels.shape[0] * pixels.shape[1]:
-            made = np.asarray(parts, np.int64), scale
+            divided = np.asarray(parts, np.int64), scale
             if rising or scale <= FIRST_SCALE:
-                return made
+                return divided
             scale /= 2
-        elif made is not None:
-            return made
+        elif divided is not None:
+            return divided
         else:
-            rising, scale = True, scale * 2
+            rising = True
+            scale = scale * 2
 
 
 def colours(pixels: Array, parts: npt.NDArray[np.int64]) -> Array:
     """Return the mean colour (n, 3) of each part, CIELAB / 100."""
     from skimage.color import rgb2lab
 
-    flat, lab = parts.ravel(), rgb2lab(pixels).reshape(-1, 3) / 100
+    flat = parts.ravel()
+    lab = rgb2lab(pixels).reshape(-1, 3) / 100
     sums = [np.bincount(flat, lab[:, channel]) for channel in range(3)]
     return np.stack(sums, 1) / np.bincount(flat)[:, None]
 
@@ -87,8 +89,8 @@ class Tree:
         leaves = len(self.merges) + 1
         inside = np.zeros((2 * leaves - 1, leaves), bool)
         inside[:leaves] = np.eye(leaves, dtype=bool)
-        for number, (one, other) in enumerate(self.merges, leaves):
-            inside[number] = inside[one] | inside[other]
+        for number, (first, second) in enumerate(self.merges, leaves):
+            inside[number] = inside[first] | inside[second]
         return inside
 
     def proposals(self, most: int) -> list[tuple[Region, float]]:
@@ -99,7 +101,8 @@ class Tree:
         """
         inside = self.members()
         pixels = np.bincount(self.superpixels.ravel()).astype(np.float32)
-        area, count = inside @ pixels, len(inside)
+        area = inside @ pixels
+        count = len(inside)
         parent = np.full(count, count - 1)
         parent[self.merges] = np.arange(len(pixels), count)[:, None]
         life = self.costs[parent] - self.costs
@@ -116,11 +119,11 @@ class Tree:
             chosen.append(int(part))
             if len(chosen) == most:
                 break
-        ones, others, lengths = _borders(self.superpixels)
+        lower, upper, lengths = _borders(self.superpixels)
         listed = []
         for number, part in enumerate(chosen, 1):
-            edge = inside[part, ones] != inside[part, others]
-            outer = np.where(inside[part, ones], others, ones)[edge]
+            edge = inside[part, lower] != inside[part, upper]
+            outer = np.where(inside[part, lower], upper, lower)[edge]
             length = lengths[edge]
             contrast = np.linalg.norm(self.features[outer] - self.features[part], axis=1)
             contrast = float((contrast * length).sum() / length.sum())
@@ -138,40 +141,45 @@ def merge(parts: npt.NDArray[np.int64], colour: Array, embeddings: Array | None 
     ``colour`` (n, 3) is that of `colours`; ``embeddings`` (n, e) have unit norm.
     """
     leaves = len(colour)
-    own = colour if embeddings is None else np.hstack([colour, _TOKENS * embeddings])
-    features = np.zeros((2 * leaves - 1, own.shape[1]))
-    features[:leaves] = own
+    if embeddings is None:
+        described = colour
+    else:
+        described = np.hstack([colour, _TOKENS * embeddings])
+    features = np.zeros((2 * leaves - 1, described.shape[1]))
+    features[:leaves] = described
     area = np.zeros(2 * leaves - 1)
     area[:leaves] = np.bincount(parts.ravel())
     costs = np.zeros(2 * leaves - 1)
     beside: list[set[int]] = [set() for _ in range(2 * leaves - 1)]
     queue: list[tuple[float, int, int]] = []
 
-    def offer(one: int, other: int) -> None:
-        apart = features[one] - features[other]
-        added = area[one] * area[other] / (area[one] + area[other]) * float(apart @ apart)
-        heapq.heappush(queue, (added, one, other))
+    def offer(first: int, second: int) -> None:
+        apart = features[first] - features[second]
+        added = area[first] * area[second] / (area[first] + area[second]) * float(apart @ apart)
+        heapq.heappush(queue, (added, first, second))
 
-    ones, others, _ = _borders(parts)
-    for one, other in zip(ones.tolist(), others.tolist(), strict=True):
-        beside[one].add(other)
-        beside[other].add(one)
-        offer(one, other)
+    lower, upper, _ = _borders(parts)
+    for first, second in zip(lower.tolist(), upper.tolist(), strict=True):
+        beside[first].add(second)
+        beside[second].add(first)
+        offer(first, second)
     merges: list[tuple[int, int]] = []
     gone: set[int] = set()
     while queue:
-        cost, one, other = heapq.heappop(queue)
-        if one in gone or other in gone:
+        cost, first, second = heapq.heappop(queue)
+        if first in gone or second in gone:
             continue
         if len(merges) % 200 == 0:
             tick(MERGES, len(merges), leaves - 1)
         new = leaves + len(merges)
-        merges.append((one, other))
-        gone |= {one, other}
-        area[new] = area[one] + area[other]
-        features[new] = (area[one] * features[one] + area[other] * features[other]) / area[new]
-        costs[new] = max(cost, costs[one], costs[other])
-        beside[new] = {near for near in beside[one] | beside[other] if near not in gone}
+        merges.append((first, second))
+        gone |= {first, second}
+        area[new] = area[first] + area[second]
+        features[new] = (area[first] * features[first] + area[second] * features[second]) / area[
+            new
+        ]
+        costs[new] = max(cost, costs[first], costs[second])
+        beside[new] = {near for near in beside[first] | beside[second] if near not in gone}
         for near in sorted(beside[new]):
             beside[near].add(new)
             offer(near, new)

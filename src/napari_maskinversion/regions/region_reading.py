@@ -79,18 +79,27 @@ def read_regions(
     """
     if len(image_shape) < 2:
         raise InputError(f"The shape of an image has two sides or more; got {image_shape}.")
-    file, shape = Path(path), (int(image_shape[0]), int(image_shape[1]))
+    file = Path(path)
+    shape = (int(image_shape[0]), int(image_shape[1]))
     if not is_annotations(file):
         notes: list[str] = []
         regions = read_masks(file, shape, series=series or 0, on_note=notes.append)
         _warn([*notes, *mask_notes(file)])
         return regions
-    name = image.as_posix() if isinstance(image, Path) else image
-    geo = georeference_of(Path(image), shape) if image else None
+    if isinstance(image, Path):
+        name = image.as_posix()
+    else:
+        name = image
+    geo = None
+    if image:
+        geo = georeference_of(Path(image), shape)
     without = NO_GEOREFERENCE
     if not image or not Path(image).exists():
         missing = f"the file {name} was not found"
-        without = missing if image else "no file of the image was given (image=)"
+        if image:
+            without = missing
+        else:
+            without = "no file of the image was given (image=)"
     annotations = read_annotations(file, shape, image=name, series=series, geo=geo, without=without)
     planes = annotations.planes
     if len(planes) != 1:
@@ -152,7 +161,9 @@ def read_masks(
             )
         planes = ((_plane(decode(file, "mask", colours=False), file), str(file)) for file in files)
         masks = _masks(planes, image_shape, on_note)
-        named = [replace(one, source_id=files[one.id - 1].name) for one in masks]
+        named = []
+        for mask in masks:
+            named.append(replace(mask, source_id=files[mask.id - 1].name))
         return Regions(image_shape, named)
     array = _masks_first(decode(place, "masks", colours=False), image_shape)
     if array.ndim == 3 and array.shape[0] > 1 and array.shape[2] not in samples:
@@ -166,7 +177,9 @@ def read_masks(
         colours = np.union1d(plane, 0)
         on_note(f"{place} is a colour picture; each of its colours but black is a region.")
         regions = _labels(np.searchsorted(colours, plane), place, image_shape, on_note)
-        named = [replace(one, source_id=f"#{colours[one.id]:06x}") for one in regions]
+        named = []
+        for region in regions:
+            named.append(replace(region, source_id=f"#{colours[region.id]:06x}"))
         return Regions(image_shape, named)
     if (plane == _VOID).any() and has_void_colour(place):
         on_note(f"{place}: 255 is no region; Pascal VOC marks with it what is undecided.")
@@ -185,26 +198,30 @@ def mask_files(folder: Path) -> list[Path]:
 def _pictures(folder: Path) -> list[Path]:
     files = [path for path in folder.iterdir() if not is_of_macos(path)]
     pictures = [path for path in files if path.suffix.lower() in PICTURES]
-    # Label Studio writes brushes as arrays.
-    return sorted(
-        pictures or (path for path in files if path.suffix.lower() == ".npy"),
-        key=lambda path: (
-            [
-                (0, int(part), "") if part.isdecimal() else (1, 0, part.casefold())
-                for part in re.split(r"(\d+)", path.name)
-            ],
-            path.name,  # 1.png and 01.png
-        ),
-    )
+    if not pictures:  # Label Studio writes brushes as arrays
+        pictures = [path for path in files if path.suffix.lower() == ".npy"]
+    return sorted(pictures, key=_natural_order)
+
+
+def _natural_order(path: Path) -> tuple[list[tuple[int, int, str]], str]:
+    """Return the key by which 2.png comes before 10.png."""
+    parts = []
+    for part in re.split(r"(\d+)", path.name):
+        if part.isdecimal():
+            parts.append((0, int(part), ""))
+        else:
+            parts.append((1, 0, part.casefold()))
+    return parts, path.name  # the name tells 1.png from 01.png
 
 
 def mask_notes(path: Path) -> tuple[str, ...]:
     """Return what is left out of a folder of masks."""
     if is_zarr(path):
         return ()
-    results = (
-        [file.name for file in _pictures(path) if holds_results(file)] if path.is_dir() else []
-    )
+    if path.is_dir():
+        results = [file.name for file in _pictures(path) if holds_results(file)]
+    else:
+        results = []
     if not results:
         return ()
     return (f"{path}: {', '.join(results)} hold results of this program and were left out.",)
@@ -236,11 +253,12 @@ def _labels(
     return regions
 
 
-def _note_if_everywhere(regions: Regions, what: str, on_note: OnNote) -> None:
-    if len(regions) > 1 and sum(one.area for one in regions) == prod(regions.shape):
+def _note_if_everywhere(regions: Regions, subject: str, on_note: OnNote) -> None:
+    area = sum(region.area for region in regions)
+    if len(regions) > 1 and area == prod(regions.shape):
         on_note(
-            f"{what}: no pixel is 0, so all of the image is regions; one may be the background, as "
-            "in exports of ilastik."
+            f"{subject}: no pixel is 0, so all of the image is regions; one may be the background, "
+            "as in exports of ilastik."
         )
 
 
@@ -255,7 +273,8 @@ def _masks(
     named: Iterable[tuple[Array, str]], image_shape: tuple[int, int], on_note: OnNote
 ) -> Regions:
     """Make a region of each binary mask, numbered from 1; overlapping ones stay apart."""
-    regions, empty = [], []
+    regions = []
+    empty = []
     for number, (array, name) in enumerate(named, 1):
         check_size(array.shape, name, image_shape)
         region = Region.from_mask(number, _threshold(array, name))
@@ -279,10 +298,13 @@ def _threshold(array: Array, name: str) -> Array:
         return array
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise InputError(f"{name} contains NaN or infinite values; a mask has none.")
-    low, high = array.min(), array.max()
+    low = array.min()
+    high = array.max()
     if ((array == 0) | (array == high)).all():
         return np.asarray(array != 0)
-    top = 1 if array.dtype.kind == "f" else 255
+    top = 255
+    if array.dtype.kind == "f":
+        top = 1
     middle = (array > 0.25 * top) & (array < 0.75 * top)
     if low >= 0 and high <= top and high > top / 2 and middle.mean() < 0.1:
         return np.asarray(array > top / 2)
@@ -313,7 +335,8 @@ def _plane(array: Array, path: Path) -> Array:
         if array.shape[2] != 3:
             opacity = array[:, :, -1:]
             colour = np.where(opacity > opacity.max() / 2, colour, 0)
-            colour = colour if colour.any() else opacity  # black on nothing
+            if not colour.any():
+                colour = opacity  # black on nothing
         array = colour[:, :, 0]
         if (colour != colour[:, :, :1]).any():
             array = _numbers_of_colours(colour, path)

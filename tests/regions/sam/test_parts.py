@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.regions.sam import parts
-from napari_maskinversion.regions.sam.parts import all_parts, around, distinct, is_cut, within
+from napari_maskinversion.regions.sam.parts import (
+    Sighting,
+    all_parts,
+    crop_around,
+    distinct,
+    is_cut,
+    to_crop,
+)
 from napari_maskinversion.regions.sam.prompts import AutomaticConfig, Prompt
 from napari_maskinversion.regions.sam.resizing import SamInput
 from napari_maskinversion.regions.sam.segmenter import Segmenter
@@ -33,7 +40,7 @@ def test_a_prompt_lies_well_inside_the_part_around_it(shape, one, other, point):
         if point
         else Prompt(id=1, boxes=((*ends[0], *ends[1]),))
     )
-    y0, x0, y1, x1 = box = around(prompt, shape, SIDE)
+    y0, x0, y1, x1 = box = crop_around(prompt, shape, SIDE)
     assert 0 <= y0 < y1 <= shape[0]
     assert 0 <= x0 < x1 <= shape[1]
     size = max(y1 - y0, x1 - x0)
@@ -45,7 +52,7 @@ def test_a_prompt_lies_well_inside_the_part_around_it(shape, one, other, point):
         middle = (low[axis] + high[axis]) / 2
         assert start == 0 or middle - start >= size / 4 - 1
         assert stop == shape[axis] or stop - middle >= size / 4 - 1
-    moved = within(prompt, box)
+    moved = to_crop(prompt, box)
     assert np.allclose(
         np.add([*moved.positive, *(b[:2] for b in moved.boxes)], (y0, x0)), low, rtol=0, atol=1e-9
     )
@@ -199,7 +206,7 @@ def test_of_masks_of_one_thing_in_several_parts_the_best_is_kept(things):
     found, masks = [], []
     for number, (score, middle, radius, part) in enumerate(things):
         mask = disc((30, 30), (2 + 25 * middle[0], 2 + 25 * middle[1]), radius)
-        found.append((score, (0, 0, 30, 30 * part), Region.from_mask(1, mask), number))
+        found.append(Sighting(score, (0, 0, 30, 30 * part), Region.from_mask(1, mask), number))
         masks.append(mask)
     expected = []
     for number in sorted(range(len(things)), key=lambda i: -things[i][0]):

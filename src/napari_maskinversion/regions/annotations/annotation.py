@@ -55,16 +55,20 @@ class CocoFacts:
 
     def renamed(self, words: Mapping[str, str]) -> Self:
         """Return the facts of labels that have other names now."""
+        category_ids = {}
+        for name, number in self.category_ids.items():
+            category_ids[words.get(name, name)] = number
+        supercategories = {}
+        for name, heading in self.supercategories.items():
+            supercategories[words.get(name, name)] = heading
+        repeated = {}
+        for key, (name, heading) in self.repeated.items():
+            repeated[key] = (words.get(name, name), heading)
         return replace(
             self,
-            category_ids={words.get(name, name): one for name, one in self.category_ids.items()},
-            supercategories={
-                words.get(name, name): one for name, one in self.supercategories.items()
-            },
-            repeated={
-                number: (words.get(name, name), above)
-                for number, (name, above) in self.repeated.items()
-            },
+            category_ids=category_ids,
+            supercategories=supercategories,
+            repeated=repeated,
         )
 
 
@@ -150,8 +154,11 @@ class Annotations:
     def notes_text(self) -> str:
         """The first notes as one text for the user; "" if there are none."""
         more = len(self.notes) - _MAX_NOTES
-        rest = f" And {more} more like these." if more > 0 else ""
-        return " ".join(self.notes[:_MAX_NOTES]) + rest
+        if more > 0:
+            more_text = f" And {more} more like these."
+        else:
+            more_text = ""
+        return " ".join(self.notes[:_MAX_NOTES]) + more_text
 
 
 def color_of(annotations: Annotations, label: str) -> tuple[int, int, int]:
@@ -165,7 +172,8 @@ def place_mask(
     region_id: int, y: int, x: int, mask: Array, shape: tuple[int, int]
 ) -> Region | None:
     """Crop a mask with its corner at (y, x) to a plane; None if it lies outside."""
-    top, left = max(0, -y), max(0, -x)
+    top = max(0, -y)
+    left = max(0, -x)
     mask = mask[top : max(top, shape[0] - y), left : max(left, shape[1] - x)]
     return Region.from_mask(region_id, mask, (y + top, x + left))
 
@@ -173,7 +181,9 @@ def place_mask(
 def united(regions: Sequence[Region]) -> Region | None:
     """Return regions as one with the number of the first; None for none."""
     if len(regions) < 2:
-        return regions[0] if regions else None
+        if regions:
+            return regions[0]
+        return None
     parts = [(region.bbox[0], region.bbox[1], region.mask) for region in regions]
     return Region(regions[0].id, *join(parts))
 
@@ -183,7 +193,9 @@ def binary_mask(region: Region) -> npt.NDArray[np.bool_]:
     if region.mask.dtype.kind == "b":
         return region.mask
     mask = region.mask >= 0.5
-    return mask if mask.any() else np.asarray(region.mask == region.mask.max())
+    if mask.any():
+        return mask
+    return np.asarray(region.mask == region.mask.max())
 
 
 def on_axes(
@@ -194,14 +206,21 @@ def on_axes(
     Other names of as many axes mean the same ones in the same order. Slice numbers that count
     ``channels`` are no planes.
     """
-    used = list(dict.fromkeys(axis for item in annotations.items for axis, _ in item.position))
+    used: list[str] = []
+    last = 0
+    for item in annotations.items:
+        for axis, number in item.position:
+            last = max(last, number)
+            if axis not in used:
+                used.append(axis)
     if all(name in axes for name in used):
         return annotations
     long = [name for name, size in axes.items() if size > 1] or list(axes)
-    names, note = dict(zip(used, long, strict=False)), ""
-    last = max(at for item in annotations.items for _, at in item.position)
+    names = dict(zip(used, long, strict=False))
+    note = ""
     if used == [SLICE] and not long and last < channels:
-        names, note = {}, f"{path}: slice numbers count the channels of {image}."
+        names = {}
+        note = f"{path}: slice numbers count the channels of {image}."
     elif len(used) != len(long):
         raise InputError(
             f"{path} has planes along {', '.join(used)}; {image} has planes along "
@@ -209,14 +228,13 @@ def on_axes(
             "save them without planes."
         )
     elif used != [SLICE]:
-        pairs = ", ".join(f"{own} are {name}" for own, name in names.items())
+        pairs = ", ".join(f"{axis} are {name}" for axis, name in names.items())
         note = f"{path}: its planes along {pairs} of {image}."
-    items = tuple(
-        replace(
-            item,
-            position=tuple((names[axis], at) for axis, at in item.position if axis in names),
-        )
-        for item in annotations.items
-    )
-    notes = (note, *annotations.notes) if note else annotations.notes
-    return replace(annotations, items=items, notes=notes)
+    items = []
+    for item in annotations.items:
+        position = tuple((names[axis], number) for axis, number in item.position if axis in names)
+        items.append(replace(item, position=position))
+    notes = annotations.notes
+    if note:
+        notes = (note, *notes)
+    return replace(annotations, items=tuple(items), notes=notes)

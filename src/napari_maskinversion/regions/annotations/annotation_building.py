@@ -64,7 +64,10 @@ def bounds_of(geometry: Geometry) -> Bounds:
 
         x0, y0, x1, y1 = shapely.total_bounds(geometry.polygons).tolist()
         return x0, y0, x1, y1
-    y0, x0, y1, x1 = geometry.bbox if isinstance(geometry, Region) else geometry
+    if isinstance(geometry, Region):
+        y0, x0, y1, x1 = geometry.bbox
+    else:
+        y0, x0, y1, x1 = geometry
     return x0, y0, x1, y1
 
 
@@ -154,42 +157,50 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
     objects = iter(parsed.objects)
     first = next(objects, None)
     if first is None:
-        of = f" of {image.file}" if image.file else ""
+        of = ""
+        if image.file:
+            of = f" of {image.file}"
         raise _without_regions(f"{path} contains no region{of}.", notes)
     drawn: Iterable[tuple[Drawn, list[Geometry]]] = _geometries(chain([first], objects), notes)
     if shape is None:
         drawn = list(drawn)
-        shape = _shape_around(geometry for _, parts in drawn for geometry in parts)
+        shape = _shape_around(chain.from_iterable(parts for _, parts in drawn))
         notes.append(f"{path} has no image size; {shape[0]} x {shape[1]} px contain all regions.")
-    outside = f" ({parsed.coordinates})" if parsed.coordinates else ""
+    outside = ""
+    if parsed.coordinates:
+        outside = f" ({parsed.coordinates})"
     items: list[tuple[Drawn, Region]] = []
     areas = False
-    for one, parts in drawn:
+    for drawn_object, parts in drawn:
         areas = True
-        with left_out(one.where, notes):
+        with left_out(drawn_object.where, notes):
             filled = [fill(part, shape) for part in parts]
-            region = united([one for one in filled if one is not None])
+            region = united([part for part in filled if part is not None])
             if region is None:
                 raise LeftOut(f"covers no pixel of the image, {shape[0]} x {shape[1]} px{outside},")
-            notes += _notes_on(one.where, parts, region, shape)
-            items.append((one, region))
+            notes += _notes_on(drawn_object.where, parts, region, shape)
+            items.append((drawn_object, region))
     if not items:
         raise _without_regions(f"{path} contains no region.", notes, areas=areas)
-    numbers = _numbers([one for one, _ in items], path, notes)
-    words = _plain_labels({*parsed.colors, *(one.label for one, _ in items)}, path, notes)
-    return Annotations(
-        shape=shape,
-        items=tuple(
+    numbers = _numbers([drawn_object for drawn_object, _ in items], path, notes)
+    words = _plain_labels(
+        {*parsed.colors, *(drawn_object.label for drawn_object, _ in items)}, path, notes
+    )
+    annotations = []
+    for (drawn_object, region), number in zip(items, numbers, strict=True):
+        annotations.append(
             Annotation(
                 region=replace(region, id=number),
-                label=words[one.label],
-                score=as_score(one.score),
-                position=one.position,
-                values=_with_text_score(one),
-                source_id=one.source_id,
+                label=words[drawn_object.label],
+                score=as_score(drawn_object.score),
+                position=drawn_object.position,
+                values=_with_text_score(drawn_object),
+                source_id=drawn_object.source_id,
             )
-            for (one, region), number in zip(items, numbers, strict=True)
-        ),
+        )
+    return Annotations(
+        shape=shape,
+        items=tuple(annotations),
         image=image.name,
         geo=parsed.geo,
         colors={words[label]: color for label, color in parsed.colors.items()},
@@ -201,13 +212,18 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
 def _without_regions(fault: str, notes: list[str], *, areas: bool = False) -> InputError:
     """Return the error for a file without regions: on purpose, unless an area or record is lost."""
     lost = areas or any(_BROKEN in note for note in notes)
-    kind = InputError if lost else NoRegionsError  # such as tags, points and lines alone
+    if lost:
+        kind = InputError
+    else:
+        kind = NoRegionsError  # such as tags, points and lines alone
     return kind(" ".join([fault, *notes[:_MAX_NOTES]]))
 
 
-def _with_text_score(one: Drawn) -> Mapping[str, Any]:
+def _with_text_score(drawn_object: Drawn) -> Mapping[str, Any]:
     """Return the attributes of an object, with a score that is no number, such as "high"."""
-    return {**one.values, SCORE: one.score} if isinstance(one.score, str) else one.values
+    if isinstance(drawn_object.score, str):
+        return {**drawn_object.values, SCORE: drawn_object.score}
+    return drawn_object.values
 
 
 @contextmanager
@@ -227,30 +243,40 @@ def _geometries(
     objects: Iterable[Drawn], notes: list[str]
 ) -> Iterator[tuple[Drawn, list[Geometry]]]:
     """Yield objects one by one, so that at most one is held in two forms."""
-    for one in objects:
-        with left_out(one.where, notes):
-            geometry = one.geometry()
-            parts = geometry if isinstance(geometry, list) else [geometry]
-            known = [part for part in parts if part is not None]
-            if any(isinstance(part, Outline) and not part.polygons for part in known):
+    for drawn_object in objects:
+        with left_out(drawn_object.where, notes):
+            geometry = drawn_object.geometry()
+            if isinstance(geometry, list):
+                parts = geometry
+            else:
+                parts = [geometry]
+            parts_read = [part for part in parts if part is not None]
+            if any(isinstance(part, Outline) and not part.polygons for part in parts_read):
                 raise ValueError("it has no area")
-            if np.abs([bounds_of(part) for part in known]).max(initial=0) > _MOST_COORDINATE:
+            if np.abs([bounds_of(part) for part in parts_read]).max(initial=0) > _MOST_COORDINATE:
                 raise ValueError(f"its corners lie beyond {_MOST_COORDINATE:.0e}")
-            yield one, known
+            yield drawn_object, parts_read
 
 
 def _shape_around(parts: Iterable[Geometry]) -> tuple[int, int]:
     """Return the size (H, W) of a plane that contains all geometries."""
-    ends = [(1.0, 1.0), *(bounds_of(part)[2:] for part in parts)]
-    return math.ceil(max(y for _, y in ends)), math.ceil(max(x for x, _ in ends))
+    height = width = 1.0
+    for part in parts:
+        _, _, x1, y1 = bounds_of(part)
+        height = max(height, y1)
+        width = max(width, x1)
+    return math.ceil(height), math.ceil(width)
 
 
 def _notes_on(
     where: str, parts: Sequence[Geometry], region: Region, shape: tuple[int, int]
 ) -> Iterator[str]:
     """Yield what becomes of the outlines of a region."""
-    outlines = [polygon for part in parts if isinstance(part, Outline) for polygon in part.polygons]
-    if region.area == 1 and outlines and sum(polygon.area for polygon in outlines) < 0.99:
+    polygons: list[Any] = []
+    for part in parts:
+        if isinstance(part, Outline):
+            polygons += part.polygons
+    if region.area == 1 and polygons and sum(polygon.area for polygon in polygons) < 0.99:
         yield f"{where} is smaller than a pixel, and became one."
     for part in parts:
         if isinstance(part, Outline) and not part.even_odd and (reason := fault(part.polygons)):
@@ -263,14 +289,17 @@ def _notes_on(
 
 def _numbers(objects: Sequence[Drawn], path: Path, notes: list[str]) -> list[int]:
     """Return the file's numbers if they are unique on each plane, else count from 1 with a note."""
-    ids = [one.id for one in objects]
-    known = [number for number in ids if number is not None and 0 < number <= LARGEST]
-    if len(known) < len(ids):
+    ids = [drawn_object.id for drawn_object in objects]
+    numbers = []
+    for number in ids:
+        if number is not None and 0 < number <= LARGEST:
+            numbers.append(number)
+    if len(numbers) < len(ids):
         reason = f"not all whole numbers from 1 to {LARGEST}"
-    elif len({(one.id, one.position) for one in objects}) < len(ids):
+    elif len({(drawn_object.id, drawn_object.position) for drawn_object in objects}) < len(ids):
         reason = "not unique"
     else:
-        return known
+        return numbers
     if any(number is not None for number in ids):
         notes.insert(0, f"{path}: regions are numbered from 1, because their ids are {reason}.")
     return list(range(1, len(ids) + 1))
@@ -278,14 +307,16 @@ def _numbers(objects: Sequence[Drawn], path: Path, notes: list[str]) -> list[int
 
 def _plain_labels(labels: Iterable[str], path: Path, notes: list[str]) -> dict[str, str]:
     """Return labels without signs that cannot be shown; those that look the same are the same."""
-    plain = {
-        label: without_hidden(_STRANGE.sub("\N{REPLACEMENT CHARACTER}", composed(label)))
-        for label in labels
-    }
-    strange = [label for label, shown in plain.items() if shown != composed(label)]
-    if strange:
-        what = f"{path}: signs that cannot be shown were replaced or left out in labels"
-        notes.append(f"{what}, such as {min(strange)!a}.")
+    plain = {}
+    for label in labels:
+        plain[label] = without_hidden(_STRANGE.sub("\N{REPLACEMENT CHARACTER}", composed(label)))
+    unshowable = []
+    for label, shown in plain.items():
+        if shown != composed(label):
+            unshowable.append(label)
+    if unshowable:
+        subject = f"{path}: signs that cannot be shown were replaced or left out in labels"
+        notes.append(f"{subject}, such as {min(unshowable)!a}.")
     if len(set(plain.values())) < len(plain):
         alike = min(label for label, shown in plain.items() if shown != label)
         notes.append(f"{path}: labels that look the same, such as {alike!a}, are one.")
@@ -294,8 +325,10 @@ def _plain_labels(labels: Iterable[str], path: Path, notes: list[str]) -> dict[s
 
 def _pixels(start: float, stop: float, side: int) -> tuple[int, int]:
     """Return first and end of the pixels between two edges, within a side."""
-    low, high = round(start), round(stop)
-    first, last = max(start, 0), min(stop, side)
+    low = round(start)
+    high = round(stop)
+    first = max(start, 0)
+    last = min(stop, side)
     if first < last and min(high, side) <= max(low, 0):  # thinner than a pixel
         low = math.floor((first + last) / 2)
         high = low + 1

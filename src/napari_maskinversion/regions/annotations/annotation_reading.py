@@ -138,12 +138,12 @@ def may_hold_annotations(path: Path) -> bool:
                 text += file.read()
     except (OSError, InputError):
         return False
-    return any(
-        all(marker in text for marker in group)
-        for form in FORMATS
-        if form.in_viewer and _ends(path, form.suffixes)
-        for group in form.markers
-    )
+    for form in FORMATS:
+        if form.in_viewer and _ends(path, form.suffixes):
+            for group in form.markers:
+                if all(marker in text for marker in group):
+                    return True
+    return False
 
 
 def read_annotations(
@@ -177,8 +177,8 @@ class AnnotationFile:
         geo: Georeference | None = None,
     ) -> Annotations:
         """Return the regions of an image of many; a file of its name need not list it by name."""
-        own = rf"(.*[\W_])?{re.escape(Path(image).stem)}([\W_].*)?"
-        by_name = not re.fullmatch(own, self.path.stem)
+        name_pattern = rf"(.*[\W_])?{re.escape(Path(image).stem)}([\W_].*)?"
+        by_name = not re.fullmatch(name_pattern, self.path.stem)
         return self.about(
             ImageReference(name=image, series=series, shape=shape, geo=geo, by_name=by_name)
         )
@@ -209,29 +209,44 @@ def _packed(path: Path) -> list[str]:
     if path.suffix.lower() != ".zip":
         return []
     with ZipFile(path) as archive:
-        names = {one.filename: one.file_size for one in archive.infolist()}
+        names = {}
+        for member in archive.infolist():
+            names[member.filename] = member.file_size
     if any(name.lower().endswith(".roi") for name in names):
         return []
-    ours = [name for name in names if name.lower().endswith((".json", ".geojson", ".xml"))]
+    ours = []
+    for name in names:
+        if name.lower().endswith((".json", ".geojson", ".xml")):
+            ours.append(name)
     kept = [name for name in ours if not is_of_macos(PurePosixPath(name))]
-    return kept if all(names[name] <= MOST_JSON for name in kept) else []
+    if all(names[name] <= MOST_JSON for name in kept):
+        return kept
+    return []
 
 
 def _open(place: Path, path: Path) -> AnnotationFile:
     """Parse the file at ``place``; messages name ``path``."""
     formats = _formats_for(place)
-    content = formats[0].load(place) if formats else None
+    content = None
+    if formats:
+        content = formats[0].load(place)
     for form in formats:
         if form.matches(content):
             return AnnotationFile(path, form, form.prepare(content, path))
     refusal = way_out(path, content)
     if refusal:
         raise InputError(refusal)
-    known = " nor ".join(f"{form.name} ({form.content})" for form in formats or FORMATS)
-    neither = "not" if len(formats) == 1 else "neither"
-    what = _describe(content)
+    descriptions = []
+    for form in formats or FORMATS:
+        descriptions.append(f"{form.name} ({form.content})")
+    formats_text = " nor ".join(descriptions)
+    neither = "neither"
+    if len(formats) == 1:
+        neither = "not"
+    content_text = _describe(content)
     raise InputError(
-        f"{path} is {neither} {known}; it contains {what}. Export or convert it to COCO JSON."
+        f"{path} is {neither} {formats_text}; it contains {content_text}. Export or convert it to "
+        "COCO JSON."
     )
 
 
@@ -250,21 +265,37 @@ def _describe(content: Any) -> str:
         keys = ", ".join(map(str, list(content)[:5]))
         return f"an object with {keys or 'nothing'}"
     if isinstance(content, list):
-        return f"a list, first {_describe(content[0])}" if content else "an empty list"
+        if content:
+            return f"a list, first {_describe(content[0])}"
+        return "an empty list"
     tag = getattr(content, "tag", None)
-    return "a single value" if tag is None else f"a root {tag!r}"
+    if tag is None:
+        return "a single value"
+    return f"a root {tag!r}"
 
 
 def way_out(path: Path, content: Any = None) -> str:
     """Return what a file is and what to do instead, for the user; "" if it is unknown."""
-    what = ("a file of DOTA", _DOTA) if is_dota(content) else None
-    words = [str(getattr(content, "tag", "")).rpartition("}")[2]]
+    words = [str(getattr(content, "tag", "")).rpartition("}")[2]]  # the root of an XML file
     if path.suffix.lower() == ".csv" and path.is_file():
         words = re.split(r"\W+", read_text(path, "file of regions").partition("\n")[0])
-    several = content if isinstance(content, list) else [content]
-    first = [one for one in several[:2] if isinstance(one, dict)]
+    if isinstance(content, list):
+        several = content
+    else:
+        several = [content]
+    entries = [entry for entry in several[:2] if isinstance(entry, dict)]
+    refusal = None
+    if is_dota(content):
+        refusal = ("a file of DOTA", _DOTA)
     for key, about in _BY_CONTENT.items():
-        if key in words or any(isinstance(key, tuple) and set(key) <= one.keys() for one in first):
-            what = what or about
-    what = what or _BY_SUFFIX.get(path.suffix.lower())
-    return f"{path} is {what[0]} that is not read; {what[1]}." if what else ""
+        # A tuple is the members of an object, a text is a word of a table or an XML file.
+        members = None
+        if isinstance(key, tuple):
+            members = set(key)
+        if key in words or any(members and members <= entry.keys() for entry in entries):
+            refusal = refusal or about
+    refusal = refusal or _BY_SUFFIX.get(path.suffix.lower())
+    if refusal is None:
+        return ""
+    kind, way = refusal
+    return f"{path} is {kind} that is not read; {way}."

@@ -31,10 +31,14 @@ def read_seg(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             shape, _, kind = read_npy_head(file)
-            value = load_plain(file) if kind.kind == "O" and shape == () else None
+            value = None
+            if kind.kind == "O" and shape == ():
+                value = load_plain(file)
     except PlainPickleError as error:
         raise InputError(f"{path} cannot be read safely: {error}; {_WAY_OUT}.") from None
-    objects = value.objects() if isinstance(value, PickledArray) else []
+    objects = []
+    if isinstance(value, PickledArray):
+        objects = value.objects()
     if len(objects) != 1:
         raise InputError(f"{path} is not a file of Cellpose; {_WAY_OUT}.")
     return objects[0]
@@ -43,7 +47,10 @@ def read_seg(path: Path) -> Any:
 def parse_cellpose(page: Any, path: Path, image: ImageReference) -> Parsed:
     """Return masks; masks of a volume lie on planes (z)."""
     masks = page["masks"]
-    labels = masks.array().squeeze() if isinstance(masks, PickledArray) else np.zeros(0)
+    if isinstance(masks, PickledArray):
+        labels = masks.array().squeeze()
+    else:
+        labels = np.zeros(0)
     if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu":
         raise InputError(f"{path} has no label image as masks; {_WAY_OUT}.")
     size = (int(labels.shape[-2]), int(labels.shape[-1]))
@@ -51,26 +58,26 @@ def parse_cellpose(page: Any, path: Path, image: ImageReference) -> Parsed:
     planes: list[tuple[Position, Any]] = [((), labels)]
     if labels.ndim == 3:
         planes = [((("z", z),), plane) for z, plane in enumerate(labels)]
-    objects = [
-        label_of(region, f"{path}, mask {region.id}", position=position)
-        for position, plane in planes
-        for region in Regions.from_labels(plane)
-    ]
+    objects = []
+    for position, plane in planes:
+        for region in Regions.from_labels(plane):
+            objects.append(label_of(region, f"{path}, mask {region.id}", position=position))
     name = page.get("filename")
     # Cellpose stores the full path on the machine where it ran.
-    name = PureWindowsPath(name).name if isinstance(name, str) else ""
+    if isinstance(name, str):
+        name = PureWindowsPath(name).name
+    else:
+        name = ""
     return Parsed(objects=objects, images=[ListedImage(name=name, size=size)])
 
 
 def parse_outlines(lines: list[str], path: Path, image: ImageReference) -> Parsed:
     """Return the cells of a ``_cp_outlines.txt``: a line of x, y of the pixels along each."""
-    return Parsed(
-        objects=[
-            Drawn(where=f"{path}, line {number}", geometry=partial(_outline, line))
-            for number, line in enumerate(lines, 1)
-            if line.strip()
-        ]
-    )
+    objects = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            objects.append(Drawn(where=f"{path}, line {number}", geometry=partial(_outline, line)))
+    return Parsed(objects=objects)
 
 
 def are_outlines(lines: list[str]) -> bool:
@@ -84,9 +91,10 @@ def _outline(line: str) -> Outline:
 
     points = np.array(line.split(","), float).reshape(-1, 2) + 0.5
     # Pixels along the cell belong to it, and their centres lie on the line.
-    grown = shapely.LinearRing(points) if len(points) > 2 else shapely.MultiPoint(points)
-    area = [shapely.Polygon(points)] if len(points) > 2 else []
-    return Outline(polygons_of(shapely.union_all([*area, grown.buffer(0.25)])))
+    if len(points) <= 2:
+        return Outline(polygons_of(shapely.MultiPoint(points).buffer(0.25)))
+    edge = shapely.LinearRing(points).buffer(0.25)
+    return Outline(polygons_of(shapely.union_all([shapely.Polygon(points), edge])))
 
 
 CELLPOSE_OUTLINES: Final = AnnotationFormat(

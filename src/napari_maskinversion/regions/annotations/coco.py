@@ -68,6 +68,11 @@ class _Category(Record):
     name: Loose[Name] = None
     supercategory: Loose[str] = None
 
+    @property
+    def title(self) -> str:
+        """Its name, or else its number."""
+        return str(self.id if self.name is None else self.name)
+
 
 _Pair = tuple[FiniteFloat, FiniteFloat]
 
@@ -109,22 +114,26 @@ def is_coco(page: Any) -> bool:
 
 def is_results(page: Any) -> bool:
     """Return whether JSON content is annotations alone, as pycocotools loads them as results."""
-    first = page[0] if isinstance(page, list) and page else None
+    first = None
+    if isinstance(page, list) and page:
+        first = page[0]
     return isinstance(first, dict) and {"image_id", "category_id"} <= first.keys()
 
 
 def _as_page(results: list[Any]) -> dict[str, Any]:
     """Return COCO JSON of results: images are called by file_name or by their ids."""
-    records = [one for one in results if isinstance(one, dict)]
-    names = {_key(one.get("image_id")): one.get("file_name") for one in records}
+    records = [record for record in results if isinstance(record, dict)]
+    names = {_key(record.get("image_id")): record.get("file_name") for record in records}
     images = [{"id": key, "file_name": name or str(key)} for key, name in names.items()]
     return {"images": images, "annotations": results}
 
 
 def is_panoptic(page: Any) -> bool:
     """Return whether JSON content is COCO panoptic."""
-    records = page["annotations"] if isinstance(page, dict) and is_coco(page) else []
-    return any(isinstance(one, dict) and "segments_info" in one for one in records[:1])
+    records = []
+    if isinstance(page, dict) and is_coco(page):
+        records = page["annotations"]
+    return any(isinstance(record, dict) and "segments_info" in record for record in records[:1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,25 +153,37 @@ def sorted_by_image(page: Any, path: Path) -> CocoPage:
     """Sort the annotations of COCO JSON by image."""
     page = _as_page(page) if is_results(page) else page
     listed = _listed_images(page["images"], path)
-    records: dict[Any, list[tuple[int, str, dict[str, Any]]]] = {one.key: [] for one in listed}
+    records: dict[Any, list[tuple[int, str, dict[str, Any]]]] = {image.key: [] for image in listed}
     # Some programs put zeros before the ids of images, or write their names without the ending.
-    others = {str(one.key).lstrip("0"): one.key for one in listed}
-    others |= {PureWindowsPath(one.name).stem.lstrip("0"): one.key for one in listed}
-    notes, used = [], set()
+    keys_by_name = {str(listed_image.key).lstrip("0"): listed_image.key for listed_image in listed}
+    keys_by_name |= {
+        PureWindowsPath(listed_image.name).stem.lstrip("0"): listed_image.key
+        for listed_image in listed
+    }
+    notes = []
+    used = set()
     for number, record in enumerate(page["annotations"], 1):
-        members = record if isinstance(record, dict) else {}
-        own, image = _key(members.get("id")), _key(members.get("image_id"))
-        where = f"{path}, annotation {number if own is None else own}"
-        for one in _segments(members) or [members]:
-            used.add(_key(one.get("category_id")))
+        members = {}
+        if isinstance(record, dict):
+            members = record
+        annotation_id = _key(members.get("id"))
+        image = _key(members.get("image_id"))
+        where = f"{path}, annotation {number if annotation_id is None else annotation_id}"
+        for segment in _segments(members) or [members]:
+            used.add(_key(segment.get("category_id")))
         if image not in records and str(image).lstrip("0"):
-            image = others.get(str(image).lstrip("0"), image)
+            image = keys_by_name.get(str(image).lstrip("0"), image)
         if image in records:
             records[image].append((number, where, members))
             continue
-        reason = "names no image" if image is None else f"is on image {image}, which is not listed,"
+        if image is None:
+            reason = "names no image"
+        else:
+            reason = f"is on image {image}, which is not listed,"
         notes.append(f"{where} {reason} and was left out.")
-    about = page.get("info") if isinstance(page.get("info"), dict) else {}
+    about = {}
+    if isinstance(page.get("info"), dict):
+        about = page.get("info")
     brought = about.get(BROUGHT)
     names, facts = _categories(page, used, path, notes)
     return CocoPage(
@@ -177,13 +198,15 @@ def sorted_by_image(page: Any, path: Path) -> CocoPage:
 
 def _segments(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     listed = record.get("segments_info")
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    if isinstance(listed, list):
+        return [segment for segment in listed if isinstance(segment, dict)]
+    return []
 
 
 def _listed_images(records: list[Any], path: Path) -> list[ListedImage]:
     listed: dict[Any, ListedImage] = {}
-    for number, one in enumerate(map(ListedRecord.of, records), 1):
-        key = f"image {number}" if one.id is None else one.id
+    for number, record in enumerate(map(ListedRecord.of, records), 1):
+        key = f"image {number}" if record.id is None else record.id
         if key in listed:
             raise InputError(
                 f"{path} has two images with the id {key!r}; annotations of one would go "
@@ -191,10 +214,10 @@ def _listed_images(records: list[Any], path: Path) -> list[ListedImage]:
             )
         listed[key] = ListedImage(
             key=key,
-            name=one.file_name or one.coco_url or "",
-            size=whole_size(one.height, one.width),
-            position=tuple((one.position or {}).items()),
-            series=one.series,
+            name=record.file_name or record.coco_url or "",
+            size=whole_size(record.height, record.width),
+            position=tuple((record.position or {}).items()),
+            series=record.series,
         )
     return list(listed.values())
 
@@ -212,58 +235,67 @@ def _categories(
     if not isinstance(records, list) or not records:
         notes.append(f"{path} has no list of categories, so its regions have no names.")
         records = []
-    categories = [one for one in map(_Category.of, records) if one.id is not None]
-    headings = {one.supercategory for one in categories if one.supercategory != one.name}
-    names: dict[Any, str] = {}
-    for one in categories:
-        name = str(one.id if one.name is None else one.name)
-        if names.setdefault(one.id, name) != name:
+    categories: dict[Any, _Category] = {}
+    headings: set[str | None] = set()
+    for category in map(_Category.of, records):
+        if category.id is None:
+            continue
+        twin = categories.setdefault(category.id, category)
+        if twin.title != category.title:
             raise InputError(
-                f"{path} has two categories with the id {one.id!r}: {names[one.id]!r} "
-                f"and {name!r}. Give each its own."
+                f"{path} has two categories with the id {category.id!r}: {twin.title!r} "
+                f"and {category.title!r}. Give each its own."
             )
-    none = {key for key, name in names.items() if name.lower() in _NO_WORDS}
-    words = {
-        key: name
-        for key, name in names.items()
-        if key in used or (name not in headings and key not in none)
-    }
-    dropped = [one for one in categories if one.id not in words and one.supercategory != "none"]
-    unused = [names[one.id] for one in dropped if one.id not in none]
+        # The last one with an id says what it is below.
+        categories[category.id] = category
+        if category.supercategory != category.name:
+            headings.add(category.supercategory)
+    words: dict[Any, str] = {}
+    unused: list[str] = []
+    for key, category in categories.items():
+        is_background = category.title.lower() in _NO_WORDS
+        is_heading = category.title in headings
+        if key in used or not (is_heading or is_background):
+            words[key] = category.title
+        elif not is_background and category.supercategory != "none":
+            unused.append(category.title)
     if unused:
         notes.append(
             f"{path}: {', '.join(unused[:5])} has no region, is only the supercategory of others, "
             "and is no word."
         )
-    keys: dict[str, list[Any]] = {}
+    # The used ones first: their numbers count where names are repeated.
+    keys_by_name: dict[str, list[Any]] = {}
     for key in sorted(words, key=lambda key: key not in used):
-        keys.setdefault(words[key], []).append(key)
-    supercategories = {one.id: one.supercategory or "" for one in categories}
+        keys_by_name.setdefault(words[key], []).append(key)
+    numbers: dict[str, int] = {}
+    supercategories: dict[str, str] = {}
     repeated: dict[str, tuple[str, str]] = {}
-    for name, some in keys.items():
-        if len(both := [key for key in some if key in used]) > 1:
-            repeated |= {str(key): (name, supercategories[key]) for key in both[1:]}
+    for name, keys in keys_by_name.items():
+        first = keys[0]
+        if name and isinstance(first, int) and 0 <= first <= LARGEST:
+            numbers[name] = first
+        heading = categories[first].supercategory
+        if heading:
+            supercategories[name] = heading
+        used_keys = [key for key in keys if key in used]
+        for key in used_keys[1:]:
+            repeated[str(key)] = (name, categories[key].supercategory or "")
+        if len(used_keys) > 1:
             notes.append(
-                f"{path}: the categories {', '.join(map(str, both))} are called {name!r}; they are "
-                f"one word, and {CATEGORY} tells their regions apart."
+                f"{path}: the categories {', '.join(map(str, used_keys))} are called {name!r}; "
+                f"they are one word, and {CATEGORY} tells their regions apart."
             )
-    numbers = {
-        name: some[0]
-        for name, some in keys.items()
-        if name and isinstance(some[0], int) and 0 <= some[0] <= LARGEST
-    }
-    above = {name: supercategories[some[0]] for name, some in keys.items()}
-    return words, CocoFacts(
-        category_ids=numbers,
-        supercategories={name: heading for name, heading in above.items() if heading},
-        repeated=repeated,
-    )
+    facts = CocoFacts(category_ids=numbers, supercategories=supercategories, repeated=repeated)
+    return words, facts
 
 
 def _named_in(records: list[Any]) -> list[dict[str, Any]]:
     """Return the categories that the annotations of a file without any name themselves."""
-    listed = [one for one in records if isinstance(one, dict) and one.get("category_name")]
-    names = {str(one.get("category_id")): one["category_name"] for one in listed}
+    names = {}
+    for record in records:
+        if isinstance(record, dict) and record.get("category_name"):
+            names[str(record.get("category_id"))] = record["category_name"]
     return [{"id": key, "name": name} for key, name in names.items()]
 
 
@@ -272,7 +304,10 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
     chosen = choose_images(page.listed, path, image)
     shape = size_of_images(chosen, path, image.shape)
     notes = list(page.notes)
-    records = [(*entry, one.position) for one in chosen for entry in page.records[one.key]]
+    records = []
+    for listed_image in chosen:
+        for entry in page.records[listed_image.key]:
+            records.append((*entry, listed_image.position))
     objects = []
     twins = {name for name, _ in page.facts.repeated.values()}
     scale = (1, 1)
@@ -281,7 +316,10 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
         notes.append(f"{path}: its boxes and outlines were read as shares of the image.")
     for _, where, members, position in sorted(records, key=lambda entry: entry[0]):
         record = Instance.of(members)
-        own = record.id if isinstance(record.id, int) else None
+        if isinstance(record.id, int):
+            number = record.id
+        else:
+            number = None
         values = record.attributes or record.model_extra or {}
         if record.region is not None:  # a file of ours, with columns of results
             values = {name: value for name, value in values.items() if name in page.brought}
@@ -292,7 +330,7 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
                 where=where,
                 geometry=partial(geometry_of, record, where, shape, notes, scale),
                 label=_label(page, record, where, notes),
-                id=own if record.region is None else record.region,
+                id=number if record.region is None else record.region,
                 position=position,
                 score=record.score,
                 values=values,
@@ -304,17 +342,25 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
 
 def _are_shares(page: CocoPage) -> bool:
     """Return whether no box of a file exceeds 1, as Azure's, which count in shares of the image."""
-    boxes = [one[2].get("bbox") for records in page.records.values() for one in records]
-    sides = [side for box in boxes if isinstance(box, list) for side in box]
-    known = all(isinstance(side, int | float) and side <= 1 for side in sides)
-    return known and any(0 < side < 1 for side in sides)
+    sides = []
+    for records in page.records.values():
+        for _, _, members in records:
+            box = members.get("bbox")
+            if isinstance(box, list):
+                sides += box
+    if not all(isinstance(side, int | float) and side <= 1 for side in sides):
+        return False
+    return any(0 < side < 1 for side in sides)
 
 
 def _parsed(
     objects: Sequence[Drawn], chosen: Sequence[ListedImage], page: CocoPage, notes: list[str]
 ) -> Parsed:
     """Return objects with the numbers that the image and its categories have in the file."""
-    keys = [one.key for one in chosen if type(one.key) is int and 0 <= one.key <= LARGEST]
+    keys = []
+    for listed_image in chosen:
+        if type(listed_image.key) is int and 0 <= listed_image.key <= LARGEST:
+            keys.append(listed_image.key)
     return Parsed(
         objects=objects,
         images=chosen,
@@ -331,7 +377,9 @@ def _label(page: CocoPage, record: _Segment, where: str, notes: list[str]) -> st
     if record.iscrowd:
         notes.append(f"{where} is a crowd: several objects in one mask, read as one region.")
     label = page.names.get(record.category_id, "")
-    return "" if label == UNNAMED else label
+    if label == UNNAMED:
+        return ""
+    return label
 
 
 def geometry_of(
@@ -349,11 +397,15 @@ def geometry_of(
     if isinstance(drawn, _RunLengths):
         return rle.decode(drawn.size, drawn.counts, shape)
     outlines: list[Any] = drawn or []
-    if outlines and (isinstance(outlines[0], float) or {len(one) for one in outlines} == {2}):
+    is_flat = bool(outlines) and isinstance(outlines[0], float)
+    if is_flat or (outlines and set(map(len, outlines)) == {2}):
         outlines = [outlines]
-    flat = [np.ravel(one) for one in outlines]
+    flat = [np.ravel(outline) for outline in outlines]
     # Two corners have no area, and the rest has.
-    parts = [one[: len(one) // 2 * 2].reshape(-1, 2) * scale for one in flat if len(one) > 5]
+    parts = []
+    for numbers in flat:
+        if len(numbers) > 5:
+            parts.append(numbers[: len(numbers) // 2 * 2].reshape(-1, 2) * scale)
     if parts:
         return rle.fill(parts)
     if record.bbox is None:
@@ -370,7 +422,9 @@ def read_segmentation(region_id: int, drawn: Any, shape: tuple[int, int]) -> Reg
     """Return the region of run lengths or polygons; None if it has no pixel on the plane."""
     geometry = geometry_of(Instance.of({"segmentation": drawn}), "", shape, [])
     region = None if geometry is None else fill(geometry, shape)
-    return None if region is None else replace(region, id=region_id)
+    if region is None:
+        return None
+    return replace(region, id=region_id)
 
 
 def parse_panoptic(page: CocoPage, path: Path, image: ImageReference) -> Parsed:

@@ -53,7 +53,9 @@ def write_coco_of_many(
 
 
 def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polygons: bool) -> None:
-    items = tuple(item for _, part, _ in parts for item in part.items)
+    items: list[Annotation] = []
+    for _, part, _ in parts:
+        items += part.items
     colors: dict[str, str] = {}
     category_ids: dict[str, int] = {}
     above: dict[str, str] = {}
@@ -65,48 +67,58 @@ def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polyg
         for name, category in part.coco.category_ids.items():
             if name not in category_ids and category not in category_ids.values():
                 category_ids[name] = category
-    numbers = _categories(Annotations(shape=(1, 1), items=items, colors=colors), category_ids)
+    everything = Annotations(shape=(1, 1), items=tuple(items), colors=colors)
+    numbers = _categories(everything, category_ids)
     taken = set(map(str, numbers.values()))
-    repeated = {key: one for key, one in repeated.items() if key.isdigit() and key not in taken}
+    repeated = {
+        key: category for key, category in repeated.items() if key.isdigit() and key not in taken
+    }
     source_ids = iter(_source_ids(items))
-    own = {part.coco.image_id for _, part, _ in parts if len(part.planes) <= 1}
+    image_ids = {part.coco.image_id for _, part, _ in parts if len(part.planes) <= 1}
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     for number, part, more in parts:
         places, ids = _numbers(number, part)
-        if None not in own and len(own) == len(parts):
+        if None not in image_ids and len(image_ids) == len(parts):
             places = dict.fromkeys(places, part.coco.image_id or 0)
         height, width = part.shape
         for position, image in places.items():
-            about_image = {"id": image, "file_name": part.image, "height": height, "width": width}
-            about_plane = {"position": dict(position)} if position else {}
-            images.append({**about_image, **about_plane, **more})
-        annotations += [
-            {
-                "id": next(source_ids, at),
-                "image_id": places[item.position],
-                "category_id": _category(item, numbers, repeated),
-                **_record(item, part.shape, polygons=polygons),
+            about_image: dict[str, Any] = {
+                "id": image,
+                "file_name": part.image,
+                "height": height,
+                "width": width,
             }
-            for at, item in zip(ids, part.items, strict=True)
-        ]
+            if position:
+                about_image["position"] = dict(position)
+            images.append({**about_image, **more})
+        for annotation_id, item in zip(ids, part.items, strict=True):
+            annotations.append(
+                {
+                    "id": next(source_ids, annotation_id),
+                    "image_id": places[item.position],
+                    "category_id": _category(item, numbers, repeated),
+                    **_record(item, part.shape, polygons=polygons),
+                }
+            )
+    categories = []
+    for name, number in numbers.items():
+        categories.append({"id": number, "name": name, "supercategory": above.get(name, "")})
+    for key, (name, heading) in repeated.items():
+        categories.append({"id": int(key), "name": name, "supercategory": heading})
+    brought: dict[str, None] = {}  # in the order in which regions have them
+    for item in items:
+        brought |= dict.fromkeys(item.values)
     page = {
         "info": {
             "description": "Regions named by napari-maskinversion",
             "coordinates": "pixels; (0, 0) is the outer corner of the first one, y goes down",
-            BROUGHT: list(dict.fromkeys(name for item in items for name in item.values)),
+            BROUGHT: list(brought),
             **about,
         },
         "licenses": [],
         "images": images,
-        "categories": [
-            {"id": number, "name": name, "supercategory": above.get(name, "")}
-            for name, number in numbers.items()
-        ]
-        + [
-            {"id": int(number), "name": name, "supercategory": heading}
-            for number, (name, heading) in repeated.items()
-        ],
+        "categories": categories,
         "annotations": annotations,
     }
     write_json(page, path, indent=None)
@@ -117,34 +129,37 @@ def _numbers(number: int | None, part: Annotations) -> tuple[dict[Position, int]
     ids = [item.region.id for item in part.items]
     if number is None:
         unique = len(set(ids)) == len(ids)
-        places = {position: at for at, position in enumerate(part.planes, 1)}
+        places = {position: number for number, position in enumerate(part.planes, 1)}
         return places, ids if unique else list(range(1, len(ids) + 1))
     places = dict.fromkeys(part.planes, number)
     if set(places) - {()}:  # planes of a stack
-        places = {place: number * _PLANES + at for at, place in enumerate(sorted(places), 1)}
+        for plane_number, position in enumerate(sorted(places), 1):
+            places[position] = number * _PLANES + plane_number
     if max(ids, default=0) >= _REGIONS:  # they would reach into numbers of another image
         ids = list(range(1, len(ids) + 1))
-    pairs = zip(ids, part.items, strict=True)
-    return places, [places[item.position] * _REGIONS + at for at, item in pairs]
+    region_numbers = []
+    for region_number, item in zip(ids, part.items, strict=True):
+        region_numbers.append(places[item.position] * _REGIONS + region_number)
+    return places, region_numbers
 
 
-def _categories(annotations: Annotations, own: Mapping[str, int]) -> dict[str, int]:
+def _categories(annotations: Annotations, category_ids: Mapping[str, int]) -> dict[str, int]:
     numbers = annotations.class_ids
     if any(not item.label for item in annotations.items):
         numbers.setdefault(UNNAMED, len(annotations.colors or numbers) + 1)
-    if not own:
+    if not category_ids:
         return numbers
-    free = max(own.values())
-    return {name: own.get(name, free + number) for name, number in numbers.items()}
+    free = max(category_ids.values())
+    return {name: category_ids.get(name, free + number) for name, number in numbers.items()}
 
 
 def _category(
     item: Annotation, numbers: Mapping[str, int], repeated: Mapping[str, tuple[str, str]]
 ) -> int:
     """Return the number of an item's label: its own one, where several categories have the name."""
-    own = str(item.values.get(CATEGORY))
-    if own in repeated and repeated[own][0] == item.label:
-        return int(own)
+    category = str(item.values.get(CATEGORY))
+    if category in repeated and repeated[category][0] == item.label:
+        return int(category)
     return numbers[item.label or UNNAMED]
 
 
@@ -154,7 +169,9 @@ def _source_ids(items: Sequence[Annotation]) -> list[int]:
     if not all(text.isascii() and text.isdigit() and len(text) <= _DIGITS for text in texts):
         return []
     ids = [int(text) for text in texts]
-    return ids if len(set(ids)) == len(ids) else []
+    if len(set(ids)) == len(ids):
+        return ids
+    return []
 
 
 def _record(item: Annotation, shape: tuple[int, int], *, polygons: bool) -> dict[str, Any]:
@@ -175,7 +192,7 @@ def _record(item: Annotation, shape: tuple[int, int], *, polygons: bool) -> dict
 
 
 def _outlines(region: Region) -> list[list[float]]:
-    return [
-        np.asarray(part.exterior.coords)[:-1].ravel().tolist()
-        for part in without_holes(polygons_of(outline(region)))
-    ]
+    parts = []
+    for part in without_holes(polygons_of(outline(region))):
+        parts.append(np.asarray(part.exterior.coords)[:-1].ravel().tolist())
+    return parts

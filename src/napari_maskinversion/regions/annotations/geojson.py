@@ -7,7 +7,7 @@ World coordinates are those of the image's reference system. The file states whi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -39,7 +39,9 @@ def is_geojson(page: Any) -> bool:
     """Return whether JSON content is GeoJSON, or a list of it, as of QuPath and of lines."""
     if isinstance(page, list):
         return bool(page) and all(isinstance(item, dict) and is_geojson(item) for item in page)
-    kind = page.get("type") if isinstance(page, dict) else None
+    kind = None
+    if isinstance(page, dict):
+        kind = page.get("type")
     bare = kind in _AREAS and ("coordinates" in page or "geometries" in page)
     return bare or kind in ("FeatureCollection", "Feature")
 
@@ -51,14 +53,21 @@ def _features(page: Any, path: Path) -> list[Any]:
     if isinstance(page, dict) and page.get("type") == "GeometryCollection":
         page = page.get("geometries")
     if isinstance(page, list):
-        return [feature for one in page for feature in _features(one, path)]
+        features = []
+        for part in page:
+            features += _features(part, path)
+        return features
     bare = isinstance(page, dict) and "coordinates" in page
-    return [{"type": "Feature", "geometry": page}] if bare else [page]
+    if bare:
+        return [{"type": "Feature", "geometry": page}]
+    return [page]
 
 
 def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) -> None:
     """Write GeoJSON in pixels or world coordinates."""
-    geo = annotations.geo if world else None
+    geo = None
+    if world:
+        geo = annotations.geo
     if world and geo is None:
         raise InputError(
             f"{annotations.image or 'The image'} has no georeference; write GeoJSON in pixels."
@@ -114,18 +123,40 @@ def _polygons(shape: Any) -> dict[str, Any]:
 
 def _lists(rings: Any) -> list[list[list[float]]]:
     # Integers without a decimal point make files a third smaller.
-    return [[[int(v) if v == int(v) else v for v in xy] for xy in ring] for ring in rings]
+    lists = []
+    for ring in rings:
+        corners = []
+        for x, y in ring:
+            corners.append([_whole(x), _whole(y)])
+        lists.append(corners)
+    return lists
+
+
+def _whole(number: float) -> float:
+    """Return a whole number without its decimal point."""
+    if number == int(number):
+        return int(number)
+    return number
 
 
 def _properties(item: Annotation, annotations: Annotations) -> dict[str, Any]:
     values = to_json_types(item.columns)
-    numbers = {key: value for key, value in values.items() if type(value) in (int, float)}
+    numbers = {}
+    for key, value in values.items():
+        if type(value) in (int, float):
+            numbers[key] = value
     if item.score is not None and math.isfinite(item.score):
         numbers = {"score": float(item.score), **numbers}
-    texts = {key: value for key, value in values.items() if isinstance(value, str) and value}
-    own = to_json_types(item.values).items()
+    texts = {}
+    for key, value in values.items():
+        if isinstance(value, str) and value:
+            texts[key] = value
+    attributes = to_json_types(item.values).items()
+    properties_read = {}
+    for name, value in attributes:
+        properties_read[f"source_{name}" if name in _TAKEN else name] = value
     properties: dict[str, Any] = {
-        **{f"source_{name}" if name in _TAKEN else name: value for name, value in own},
+        **properties_read,
         "objectType": "annotation",
         "name": f"region {item.region.id}",
         "region": item.region.id,
@@ -179,8 +210,10 @@ class _Feature(Record):
     @property
     def is_of_qupath(self) -> bool:
         """Whether QuPath, or this program, wrote it."""
-        own = self.about.objectType is not None or isinstance(self.about.classification, _Class)
-        return own or "isLocked" in (self.properties or {})
+        from_qupath = self.about.objectType is not None or isinstance(
+            self.about.classification, _Class
+        )
+        return from_qupath or "isLocked" in (self.properties or {})
 
 
 # An attribute of this name is written with "source_" before it.
@@ -192,31 +225,40 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
 
     `find_coordinates` tells pixels from world coordinates.
     """
-    pages = page if isinstance(page, list) else [page]
-    head = next((one for one in pages if isinstance(one, dict)), {})
+    if isinstance(page, list):
+        pages = page
+    else:
+        pages = [page]
+    head = next((part for part in pages if isinstance(part, dict)), {})
     ours = head.get(OURS)
-    ours = ours if isinstance(ours, dict) else {}
+    if not isinstance(ours, dict):
+        ours = {}
     named = list(_with_children(_features(page, path), f"{path}, feature"))
     notes = list(_notes_on(named, path))
     # Those without an area are left out below, and their planes do not count.
-    areas = [one for _, one in named if (one.geometry or {}).get("type") in _AREAS]
+    areas = []
+    for _, feature in named:
+        if (feature.geometry or {}).get("type") in _AREAS:
+            areas.append(feature)
     places = dict(zip(map(id, areas), _positions(areas, ours=bool(ours)), strict=True))
     coordinates = find_coordinates(
         path,
         crs=head.get("crs"),
         said=str(ours.get("coordinates") or ""),
-        of_qupath=any(one.is_of_qupath for one in areas),
+        of_qupath=any(feature.is_of_qupath for feature in areas),
         bounds=lambda: _bounds(areas),
         geo=image.geo,
         shape=image.shape,
         without=image.without,
         notes=notes,
     )
+    objects = []
+    for where, feature in named:
+        objects.append(
+            _drawn(where, feature, places.get(id(feature), ()), coordinates, ours=bool(ours))
+        )
     return Parsed(
-        objects=[
-            _drawn(where, one, places.get(id(one), ()), coordinates, own=bool(ours))
-            for where, one in named
-        ],
+        objects=objects,
         images=[
             ListedImage(
                 name=str(ours.get("image") or ""),
@@ -230,33 +272,45 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
 
 
 def _drawn(
-    where: str, feature: _Feature, position: Position, coordinates: Coordinates, *, own: bool
+    where: str, feature: _Feature, position: Position, coordinates: Coordinates, *, ours: bool
 ) -> Drawn:
     about = feature.about
     label = about.classification
     if isinstance(label, _Class):
         label = label.name or ": ".join(map(str, label.names or []))
-    read = {name for name in _Properties.model_fields if getattr(about, name) is not None}
-    read -= set() if own else {"region", "position"}
-    read |= {"color", "isLocked"} if about.objectType else set()
-    values = {name: v for name, v in (feature.properties or {}).items() if name not in read}
+    read = set()
+    for name in _Properties.model_fields:
+        if getattr(about, name) is not None:
+            read.add(name)
+    if not ours:
+        read -= {"region", "position"}
+    if about.objectType:
+        read |= {"color", "isLocked"}
+    values = {}
+    for name, v in (feature.properties or {}).items():
+        if name not in read:
+            values[name] = v
     numbers = about.measurements or {}
     if isinstance(numbers, list):
-        numbers = {str(one.get("name")): one.get("value") for one in numbers}
-    number, score = feature.id, numbers.get("score")
-    if own:  # its measurements and texts are results
+        numbers = {
+            str(measurement.get("name")): measurement.get("value") for measurement in numbers
+        }
+    number = feature.id
+    score = numbers.get("score")
+    if ours:  # its measurements and texts are results
         values.pop("name", None)
     else:
         values |= {**numbers, **(about.metadata or {})}
         score = values.pop("score", None)
         # QuPath's objects have names besides their class.
         label = label or take_label(values, _LABELS[: -1 if about.objectType else None])
-        number = take_label(values, _IDS) if number is None else number
+        if number is None:
+            number = take_label(values, _IDS)
     return Drawn(
         where=where,
         geometry=partial(_geometry, feature.geometry, coordinates),
         label="" if label is None else str(label),
-        id=about.region if own else None,
+        id=about.region if ours else None,
         position=position,
         score=score,
         values=values,
@@ -266,19 +320,25 @@ def _drawn(
 
 def take_label(values: dict[str, Any], names: Sequence[str] = _LABELS) -> Any:
     """Remove the first of some attributes that is a text, else a whole number; None for none."""
-    known = {key: v for key, v in values.items() if type(v) in (int, str) and v != ""}
-    keys = {key.lower(): key for key in known}
+    labels = {}
+    for key, v in values.items():
+        if type(v) in (int, str) and v != "":
+            labels[key] = v
+    keys = {key.lower(): key for key in labels}
     named = [keys[key] for key in names if key in keys]
-    named.sort(key=lambda key: isinstance(known[key], int))  # numbers of classes last
-    return values.pop(named[0]) if named else None
+    named.sort(key=lambda key: isinstance(labels[key], int))  # numbers of classes last
+    if named:
+        return values.pop(named[0])
+    return None
 
 
-def _with_children(features: Sequence[Any], what: str) -> Iterator[tuple[str, _Feature]]:
+def _with_children(features: Sequence[Any], parent: str) -> Iterator[tuple[str, _Feature]]:
     """Yield features and the objects that QuPath nests in them, with their names for messages."""
     for number, content in enumerate(features, 1):
-        where, feature = f"{what} {number}", _Feature.of(content)
+        where = f"{parent} {number}"
+        feature = _Feature.of(content)
         children = feature.about.childObjects or feature.about.children or []
-        if any(one.get("type") != "Feature" for one in children):
+        if any(child.get("type") != "Feature" for child in children):
             children = []  # An attribute of another program
         if not (children and feature.geometry is None):  # QuPath's root has no outline
             yield where, feature
@@ -289,7 +349,7 @@ def _notes_on(named: Sequence[tuple[str, _Feature]], path: Path) -> Iterator[str
     """Yield what becomes of objects in others, and of cells with a nucleus."""
     if inner := sum(_CHILD in where.removeprefix(str(path)) for where, _ in named):
         yield f"{path} has {inner} objects inside others; they are regions of their own."
-    if nuclei := sum("nucleusGeometry" in (one.model_extra or {}) for _, one in named):
+    if nuclei := sum("nucleusGeometry" in (feature.model_extra or {}) for _, feature in named):
         yield (
             f"{path} has {nuclei} cells with a nucleus; the region is the cell. For nuclei, export "
             "them from QuPath as objects of their own."
@@ -325,25 +385,44 @@ def _geometry(geometry: dict[str, Any] | None, coordinates: Coordinates) -> Outl
 def _bounds(features: Sequence[_Feature]) -> list[Bounds]:
     """Return the boxes of all features that can be read, and lie on earth."""
     boxes = []
-    for one in features:
+    for feature in features:
         with suppress(Exception):  # shapely raises many kinds; it is left out below
-            boxes.append(_shape(one.geometry or {}).bounds)
+            boxes.append(_shape(feature.geometry or {}).bounds)
     return [box for box in boxes if np.abs(box).max() < _MOST]
 
 
 def _positions(features: Sequence[_Feature], *, ours: bool) -> list[Position]:
     """Return the planes of features; QuPath's without axes on which all are 0."""
-    places = [one.about.position for one in features]
+    places = [feature.about.position for feature in features]
     if ours and None not in places:
-        return [tuple((axis, max(0, at)) for axis, at in (one or {}).items()) for one in places]
-    planes = [(one.geometry or {}).get("plane") for one in features]
-    where = [plane if isinstance(plane, dict) else {} for plane in planes]
-    # QuPath's are -1 for all planes.
-    own = [
-        {axis: max(0, at) for axis in "tz" if type(at := place.get(axis)) is int} for place in where
-    ]
-    axes = [axis for axis in "tz" if any(place.get(axis) for place in own)]
-    return [tuple((axis, place.get(axis, 0)) for axis in axes) for place in own]
+        positions = []
+        for position in places:
+            plane = {axis: max(0, number) for axis, number in (position or {}).items()}
+            positions.append(tuple(plane.items()))
+        return positions
+    planes = [_plane_of_qupath(feature) for feature in features]
+    axes = []
+    for axis in "tz":
+        if any(plane.get(axis) for plane in planes):
+            axes.append(axis)
+    return [_on_axes(plane, axes) for plane in planes]
+
+
+def _plane_of_qupath(feature: _Feature) -> dict[str, int]:
+    """Return what QuPath says about the plane of a feature, by axis."""
+    plane = (feature.geometry or {}).get("plane")
+    if not isinstance(plane, dict):
+        return {}
+    numbers = {}
+    for axis in "tz":
+        number = plane.get(axis)
+        if type(number) is int:
+            numbers[axis] = max(0, number)  # -1 is all planes
+    return numbers
+
+
+def _on_axes(plane: Mapping[str, int], axes: Sequence[str]) -> Position:
+    return tuple((axis, plane.get(axis, 0)) for axis in axes)
 
 
 GEOJSON: Final = AnnotationFormat(

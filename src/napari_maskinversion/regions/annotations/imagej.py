@@ -31,14 +31,17 @@ def read_rois(path: Path) -> list[tuple[str, bytes]]:
     if path.suffix.lower() != ".zip":
         return [(path.stem, read_bytes(path, "file of regions", most=_MAX_BYTES))]
     with zipfile.ZipFile(path) as archive:
-        members = [
-            one
-            for one in archive.infolist()
-            if one.filename.lower().endswith(".roi")
-            and not is_of_macos(PurePosixPath(one.filename))
-        ]
-        if sum(one.file_size for one in members) <= _MAX_BYTES:
-            return [(Path(one.filename).stem, archive.read(one)) for one in members]
+        members = []
+        for member in archive.infolist():
+            if member.filename.lower().endswith(".roi") and not is_of_macos(
+                PurePosixPath(member.filename)
+            ):
+                members.append(member)
+        if sum(member.file_size for member in members) <= _MAX_BYTES:
+            rois = []
+            for member in members:
+                rois.append((Path(member.filename).stem, archive.read(member)))
+            return rois
     raise InputError(
         f"{path} declares more than {_MAX_BYTES / 1e6:.0f} MB; save the ROIs in several files."
     )
@@ -48,7 +51,8 @@ def parse_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReferenc
     """Return ROIs; the name of one is its label, unless a program made it."""
     import roifile
 
-    parsed, notes = [], list[str]()
+    parsed = []
+    notes = list[str]()
     for number, (stem, data) in enumerate(rois, 1):
         with left_out(f"{path}, ROI {number} ({stem})", notes):
             roi = roifile.ImagejRoi.frombytes(data)
@@ -89,7 +93,8 @@ def _geometry(roi: Any) -> Outline:
         kind = roi.subtype or roi.roitype
         raise LeftOut(f"is of type {kind.name.lower()}, which is no area,")
     if roi.roitype.name == "OVAL":
-        wide, high = (roi.right - roi.left) / 2, (roi.bottom - roi.top) / 2
+        wide = (roi.right - roi.left) / 2
+        high = (roi.bottom - roi.top) / 2
         return Outline([ellipse(roi.left + wide, roi.top + high, wide, high)])
     try:
         outlines = [ring(points) for points in roi.coordinates(multi=True)]
@@ -107,17 +112,24 @@ def _positions(rois: list[Any]) -> list[Position]:
 
     In a stack that is no hyperstack ROIs have a slice number alone.
     """
-    places = [
-        {
-            "t": max(0, roi.t_position - 1),
-            "z": max(0, roi.z_position - 1),
-            SLICE: 0 if roi.t_position or roi.z_position else max(0, roi.position - 1),
-        }
-        for roi in rois
-    ]
+    places = []
+    for roi in rois:
+        places.append(
+            {
+                "t": max(0, roi.t_position - 1),
+                "z": max(0, roi.z_position - 1),
+                SLICE: 0 if roi.t_position or roi.z_position else max(0, roi.position - 1),
+            }
+        )
     areas = [place for roi, place in zip(rois, places, strict=True) if _is_area(roi)]
-    axes = [axis for axis in ("t", "z", SLICE) if any(place[axis] for place in areas)]
-    return [tuple((axis, int(place[axis])) for axis in axes) for place in places]
+    used = []
+    for axis in ("t", "z", SLICE):
+        if any(place[axis] for place in areas):
+            used.append(axis)
+    positions: list[Position] = []
+    for place in places:
+        positions.append(tuple((axis, int(place[axis])) for axis in used))
+    return positions
 
 
 IMAGEJ: Final = AnnotationFormat(

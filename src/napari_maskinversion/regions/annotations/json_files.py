@@ -43,11 +43,15 @@ def as_number(value: Any) -> Any:
     # Not "007" or "1_2", which are other ids than 7 and 12.
     if isinstance(value, str) and re.fullmatch(r"0|-?[1-9][0-9]{0,17}", value):
         return int(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
 def _as_text(value: Any) -> Any:
-    return str(value) if type(value) in (int, float) else value
+    if type(value) in (int, float):
+        return str(value)
+    return value
 
 
 Loose = Annotated[T | None, WrapValidator(_or_none)]
@@ -85,8 +89,13 @@ def read_json(path: Path) -> Any:
     head = content[: content.find(b"\n")].strip(b"\x1e\r ")
     if head.startswith(b"{") and head.endswith(b"}"):
         lines = enumerate(content.replace(b"\x1e", b"").splitlines(), 1)
-        pages = [reading.parse_json(one, f"{path}, line {at}") for at, one in lines if one.strip()]
-        return pages if len(pages) > 1 else pages[0]
+        pages = []
+        for number, line in lines:
+            if line.strip():
+                pages.append(reading.parse_json(line, f"{path}, line {number}"))
+        if len(pages) > 1:
+            return pages
+        return pages[0]
     return reading.parse_json(content, path)
 
 
@@ -98,7 +107,9 @@ def as_score(value: Any) -> float | None:
         score = float(value)
     except OverflowError:
         return None
-    return score if math.isfinite(score) else None
+    if math.isfinite(score):
+        return score
+    return None
 
 
 def write_json(
@@ -127,7 +138,9 @@ def to_json_types(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
-        return value if np.isfinite(value) else None
+        if np.isfinite(value):
+            return value
+        return None
     if value is None or isinstance(value, int | bool):
         return value
     return encodable(str(value))

@@ -35,25 +35,32 @@ class _ViaRegion(Record):
 
 def is_via(page: Any) -> bool:
     """Return whether JSON content is a project of VIA, or the regions of one."""
-    images = page.get("_via_img_metadata", page) if isinstance(page, dict) else None
-    first = next(iter(images.values()), None) if isinstance(images, dict) else None
+    images = None
+    if isinstance(page, dict):
+        images = page.get("_via_img_metadata", page)
+    first = None
+    if isinstance(images, dict):
+        first = next(iter(images.values()), None)
     return isinstance(first, dict) and {"filename", "regions"} <= first.keys()
 
 
 def parse_via(images: list[_ViaImage], path: Path, image: ImageReference) -> Parsed:
     """Return the regions of an image; one of their attributes is the name."""
-    listed = [ListedImage(key=at, name=one.filename or "") for at, one in enumerate(images)]
+    listed = []
+    for number, entry in enumerate(images):
+        listed.append(ListedImage(key=number, name=entry.filename or ""))
     (chosen,) = choose_images(listed, path, image)
-    regions, objects = images[chosen.key].regions or [], []
-    for at, one in enumerate(regions.values() if isinstance(regions, dict) else regions, 1):
-        record = _ViaRegion.of(one)
+    regions = images[chosen.key].regions or []
+    objects = []
+    for number, entry in enumerate(regions.values() if isinstance(regions, dict) else regions, 1):
+        record = _ViaRegion.of(entry)
         values = {name: _ticked(value) for name, value in (record.region_attributes or {}).items()}
         label = take_label(values)
         if label is None and len(values) == 1:
             label = values.popitem()[1]
         objects.append(
             Drawn(
-                where=f"{path}, {chosen.name}, region {at}",
+                where=f"{path}, {chosen.name}, region {number}",
                 geometry=partial(_via_geometry, record.shape_attributes or {}),
                 label="" if label is None else str(label),
                 values={name: value for name, value in values.items() if value != ""},
@@ -64,7 +71,9 @@ def parse_via(images: list[_ViaImage], path: Path, image: ImageReference) -> Par
 
 def _ticked(value: Any) -> Any:
     """Return the ticked boxes as a text, and any other value unchanged."""
-    return ", ".join(key for key, on in value.items() if on) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return ", ".join(key for key, on in value.items() if on)
+    return value
 
 
 def _via_geometry(shape: Mapping[str, Any]) -> Geometry:
@@ -77,7 +86,10 @@ def _via_geometry(shape: Mapping[str, Any]) -> Geometry:
     if kind == "rect":
         left, top, wide, high = _numbers(shape, "x", "y", "width", "height")
         return Box(top, left, top + high, left + wide)
-    names = ("cx", "cy", "r", "r") if kind == "circle" else ("cx", "cy", "rx", "ry")
+    if kind == "circle":
+        names = ("cx", "cy", "r", "r")
+    else:
+        names = ("cx", "cy", "rx", "ry")
     theta = degrees(finite(shape.get("theta") or 0, "theta"))
     return Outline([turned(ellipse(*_numbers(shape, *names)), theta)])
 
@@ -108,16 +120,19 @@ def is_create_ml(page: Any) -> bool:
 
 def parse_create_ml(entries: list[_Boxes], path: Path, image: ImageReference) -> Parsed:
     """Return the boxes of an image."""
-    listed = [ListedImage(key=at, name=one.image or "") for at, one in enumerate(entries)]
+    listed = []
+    for number, entry in enumerate(entries):
+        listed.append(ListedImage(key=number, name=entry.image or ""))
     (chosen,) = choose_images(listed, path, image)
-    objects = [
-        Drawn(
-            where=f"{path}, {chosen.name}, box {at}",
-            geometry=partial(_Labelled.box, one),
-            label=one.label or "",
+    objects = []
+    for number, box in enumerate(map(_Labelled.of, entries[chosen.key].annotations or []), 1):
+        objects.append(
+            Drawn(
+                where=f"{path}, {chosen.name}, box {number}",
+                geometry=partial(_Labelled.box, box),
+                label=box.label or "",
+            )
         )
-        for at, one in enumerate(map(_Labelled.of, entries[chosen.key].annotations or []), 1)
-    ]
     return Parsed(objects=objects, images=[chosen])
 
 
@@ -127,14 +142,22 @@ class _Task(Record):
 
     def results(self, where: str, notes: list[str]) -> list[_Result]:
         """Return what was drawn, by the first annotation that counts."""
-        drawn = [one for one in self.annotations or () if not one.get("was_cancelled")]
+        drawn = []
+        for annotation in self.annotations or ():
+            if not annotation.get("was_cancelled"):
+                drawn.append(annotation)
         if len(drawn) > 1:
             notes.append(f"{where} has {len(drawn)} annotations; the first one was read.")
-        lists = [one.get("result") for one in drawn[:1]]
+        lists = [annotation.get("result") for annotation in drawn[:1]]
         if self.annotations is None:  # JSON-MIN has a list for each kind of label
             lists = list((self.model_extra or {}).values())
-        every = [_Result.of(one) for many in lists if isinstance(many, list) for one in many]
-        return [one for one in every if one.original_width]  # others are about the whole image
+        every = []
+        for entries in lists:
+            if isinstance(entries, list):
+                for entry in entries:
+                    every.append(_Result.of(entry))
+        # Those without a width are about the whole image.
+        return [result for result in every if result.original_width]
 
 
 class _Result(Record):
@@ -154,13 +177,13 @@ def is_label_studio(page: Any) -> bool:
 
 def _listed_tasks(page: Any, _: Path) -> list[tuple[_Task, ListedImage]]:
     listed = []
-    for at, one in enumerate(page if isinstance(page, list) else [page]):
-        task = _Task.of(one)
+    for number, entry in enumerate(page if isinstance(page, list) else [page]):
+        task = _Task.of(entry)
         about = (task.model_extra if task.data is None else task.data) or {}
         names = (about.get(key) for key in ("image", *about))
-        name = next((one for one in names if isinstance(one, str)), "")
+        name = next((value for value in names if isinstance(value, str)), "")
         sizes = (whole_size(r.original_height, r.original_width) for r in task.results("", []))
-        listed.append((task, ListedImage(key=at, name=name, size=next(sizes, None))))
+        listed.append((task, ListedImage(key=number, name=name, size=next(sizes, None))))
     return listed
 
 
@@ -168,25 +191,33 @@ def parse_label_studio(
     tasks: list[tuple[_Task, ListedImage]], path: Path, image: ImageReference
 ) -> Parsed:
     """Return the shapes of an image; results of one id are one region."""
-    (chosen,) = choose_images([one for _, one in tasks], path, image)
+    (chosen,) = choose_images([listed_image for _, listed_image in tasks], path, image)
     where = f"{path}, {chosen.name}"
     notes: list[str] = []
     regions: dict[Any, tuple[_Result, dict[str, Any]]] = {}
-    for at, one in enumerate(tasks[chosen.key][0].results(where, notes)):
-        _, members = regions.setdefault(f"#{at}" if one.id is None else one.id, (one, {}))
-        members.update((one.model_extra if one.value is None else one.value) or {})
+    for number, result in enumerate(tasks[chosen.key][0].results(where, notes)):
+        _, members = regions.setdefault(
+            f"#{number}" if result.id is None else result.id, (result, {})
+        )
+        members.update((result.model_extra if result.value is None else result.value) or {})
     objects = []
-    for at, (one, members) in enumerate(regions.values(), 1):
-        lists = {key: value for key, value in members.items() if isinstance(value, list)}
-        texts = {key: ", ".join(v) for key, v in lists.items() if set(map(type, v)) == {str}}
+    for number, (result, members) in enumerate(regions.values(), 1):
+        lists = {}
+        for key, value in members.items():
+            if isinstance(value, list):
+                lists[key] = value
+        texts = {}
+        for key, v in lists.items():
+            if set(map(type, v)) == {str}:
+                texts[key] = ", ".join(v)
         labels = [texts.pop(key) for key in list(texts) if key.endswith("labels")]
         objects.append(
             Drawn(
-                where=f"{where}, region {at}",
-                geometry=partial(_label_studio_geometry, one, members),
+                where=f"{where}, region {number}",
+                geometry=partial(_label_studio_geometry, result, members),
                 label=next(iter(labels), ""),
                 values=texts,
-                source_id="" if one.id is None else str(one.id),
+                source_id="" if result.id is None else str(result.id),
             )
         )
     return Parsed(objects=objects, images=[chosen], notes=notes)
@@ -211,7 +242,10 @@ def _label_studio_geometry(result: _Result, members: Mapping[str, Any]) -> Geome
     else:
         raise LeftOut("is a point")
     drawn = shapely.transform(drawn, lambda points: points * shares)
-    about = "center" if "radiusX" in members else drawn.exterior.coords[0]
+    if "radiusX" in members:
+        about = "center"
+    else:
+        about = drawn.exterior.coords[0]
     return Outline([turned(drawn, finite(members.get("rotation") or 0, "rotation"), about)])
 
 
@@ -222,7 +256,7 @@ VIA: Final = AnnotationFormat(
     matches=is_via,
     parse=parse_via,
     prepare=lambda page, _: [
-        _ViaImage.of(one) for one in page.get("_via_img_metadata", page).values()
+        _ViaImage.of(entry) for entry in page.get("_via_img_metadata", page).values()
     ],
 )
 CREATE_ML: Final = AnnotationFormat(
@@ -231,7 +265,7 @@ CREATE_ML: Final = AnnotationFormat(
     markers=((b'"coordinates"', b'"label"', b'"image"'),),
     matches=is_create_ml,
     parse=parse_create_ml,
-    prepare=lambda page, _: [_Boxes.of(one) for one in page],
+    prepare=lambda page, _: [_Boxes.of(entry) for entry in page],
 )
 LABEL_STUDIO: Final = AnnotationFormat(
     name="Label Studio",

@@ -36,18 +36,9 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
     labels = annotations.class_ids
     kinds = [labels.get(item.label, 0) for item in annotations.items]
     pairs = list(zip(values, annotations.items, strict=True))
-    record = {
-        "instances": instances.name,
-        "classes": classes.name,
-        "image": annotations.image,
-        "height": annotations.shape[0],
-        "width": annotations.shape[1],
-        "planes": [dict(position) for position in annotations.planes],
-        "labels": [
-            {"value": number, "name": label, "color": list(color_of(annotations, label))}
-            for label, number in labels.items()
-        ],
-        "regions": [
+    regions = []
+    for value, item in pairs:
+        regions.append(
             {
                 "value": value,
                 "region": item.region.id,
@@ -56,25 +47,34 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
                 "score": item.score,
                 **to_json_types(item.attributes),
             }
-            for value, item in pairs
-        ],
+        )
+    listed_labels = []
+    for label, number in labels.items():
+        color = list(color_of(annotations, label))
+        listed_labels.append({"value": number, "name": label, "color": color})
+    record = {
+        "instances": instances.name,
+        "classes": classes.name,
+        "image": annotations.image,
+        "height": annotations.shape[0],
+        "width": annotations.shape[1],
+        "planes": [dict(position) for position in annotations.planes],
+        "labels": listed_labels,
+        "regions": regions,
         **annotations.about,
     }
     names = {str(value): f"{item.region.id} {item.label}".strip() for value, item in pairs}
     named = {str(number): label for label, number in labels.items()}
     with together(instances.parent):
         for path, drawn, words in ((instances, values, names), (classes, kinds, named)):
-            pages = [
-                [
-                    (value, item.region)
-                    for value, item in zip(drawn, annotations.items, strict=True)
-                    if item.position == position
-                ]
-                for position in annotations.planes
-            ]
+            pages: dict[Position, list[tuple[int, Region]]]
+            pages = {position: [] for position in annotations.planes}
+            for value, item in zip(drawn, annotations.items, strict=True):
+                pages[item.position].append((value, item.region))
             about = {"coordinates": "pixels", "value 0": "no region", "names": words}
             with atomic_path(path) as part:
-                _write_tiles(part, pages, annotations.shape, label_type(drawn), about, PROGRAM)
+                kind = label_type(drawn)
+                _write_tiles(part, [*pages.values()], annotations.shape, kind, about, PROGRAM)
         write_json(record, sidecar)
 
 
@@ -103,20 +103,19 @@ def read_names(instances: Path) -> LabelNames:
         if record["instances"] != instances.name:
             return LabelNames()
         planes = tuple(_position(place) for place in record["planes"])
-        regions = {
-            (_position(one["plane"]), int(one["value"])): (
-                str(one["label"] or ""),
-                as_score(one["score"]),
+        regions = {}
+        for region in record["regions"]:
+            regions[(_position(region["plane"]), int(region["value"]))] = (
+                str(region["label"] or ""),
+                as_score(region["score"]),
             )
-            for one in record["regions"]
-        }
     except (InputError, KeyError, TypeError, ValueError, AttributeError):
         return LabelNames()
     return LabelNames(planes, regions)
 
 
 def _position(place: Mapping[str, Any]) -> Position:
-    return tuple((str(axis), int(at)) for axis, at in place.items())
+    return tuple((str(axis), int(number)) for axis, number in place.items())
 
 
 def instance_values(items: Sequence[Annotation]) -> list[int]:
@@ -133,7 +132,11 @@ def instance_values(items: Sequence[Annotation]) -> list[int]:
 def label_type(values: Iterable[int]) -> np.dtype[Any]:
     """Return the smallest type of unsigned numbers that holds pixel values."""
     top = max(values, default=0)
-    return np.dtype(f"<u{1 if top < 2**8 else 2 if top < 2**16 else 4}")
+    if top < 2**8:
+        return np.dtype("<u1")
+    if top < 2**16:
+        return np.dtype("<u2")
+    return np.dtype("<u4")
 
 
 class DrawnLabels:
@@ -142,7 +145,8 @@ class DrawnLabels:
     ndim = 2
 
     def __init__(self, pairs: Pairs, shape: tuple[int, int], kind: np.dtype[Any]) -> None:
-        self.shape, self.dtype = shape, kind
+        self.shape = shape
+        self.dtype = kind
         # Largest first, so that regions inside it stay visible.
         self._pairs = sorted(pairs, key=lambda pair: (-pair[1].area, pair[1].bbox))
         self._boxes = np.array([region.bbox for _, region in self._pairs]).reshape(-1, 4)
@@ -153,7 +157,8 @@ class DrawnLabels:
         return self.draw(box)[:: rows[2], :: columns[2]]
 
     def _inside(self, box: Box) -> Array:
-        low, high = self._boxes[:, :2] < box[2:], self._boxes[:, 2:] > box[:2]
+        low = self._boxes[:, :2] < box[2:]
+        high = self._boxes[:, 2:] > box[:2]
         return np.flatnonzero(low.all(1) & high.all(1))
 
     def is_empty(self, box: Box) -> bool:
@@ -167,7 +172,10 @@ class DrawnLabels:
         for place in self._inside(box):
             value, region = self._pairs[place]
             y0, x0, y1, x1 = region.bbox
-            top, left, bottom, right = max(y0, y), max(x0, x), min(y1, stop), min(x1, end)
+            top = max(y0, y)
+            left = max(x0, x)
+            bottom = min(y1, stop)
+            right = min(x1, end)
             part = binary_mask(region)[top - y0 : bottom - y0, left - x0 : right - x0]
             tile[top - y : bottom - y, left - x : right - x][part] = value
         return tile

@@ -41,12 +41,14 @@ class _Shape(Record):
     @property
     def values(self) -> dict[str, Any]:
         """Flags, description, group and other values that programs write, if they are set."""
-        others = {**(self.model_extra or {}), "group_id": self.group_id}
-        nested = [others.pop(name, None) for name in ("flags", "attributes")]
-        flags = {
-            name: value for one in nested if isinstance(one, dict) for name, value in one.items()
-        }
-        return {**{name: value for name, value in others.items() if value}, **flags}
+        members = {**(self.model_extra or {}), "group_id": self.group_id}
+        nested = [members.pop(name, None) for name in ("flags", "attributes")]
+        flags = {}
+        for attributes in nested:
+            if isinstance(attributes, dict):
+                for name, value in attributes.items():
+                    flags[name] = value
+        return {**{name: value for name, value in members.items() if value}, **flags}
 
 
 def is_labelme(page: Any) -> bool:
@@ -63,23 +65,27 @@ def parse_labelme(page: Any, path: Path, image: ImageReference) -> Parsed:
     page = _Page.of(page)
     groups: dict[Any, list[_Shape]] = {}
     places: dict[Any, tuple[str, str]] = {}
-    for number, one in enumerate(map(_Shape.of, page.shapes), 1):
-        label = "" if one.label is None else str(one.label).strip()
-        area = one.group_id is not None and one.shape_type not in _NO_AREA
-        key = (label, one.group_id) if area else number
+    for number, shape in enumerate(map(_Shape.of, page.shapes), 1):
+        if shape.label is None:
+            label = ""
+        else:
+            label = str(shape.label).strip()
+        area = shape.group_id is not None and shape.shape_type not in _NO_AREA
+        key = (label, shape.group_id) if area else number
         where = f"{path}, shape {number}" + (f" ({label})" if label else "")
         places.setdefault(key, (where, label))
-        groups.setdefault(key, []).append(one)
-    objects = [
-        Drawn(
-            where=places[key][0],
-            geometry=partial(_geometries, parts),
-            label=places[key][1],
-            score=parts[0].score,
-            values=parts[0].values,
+        groups.setdefault(key, []).append(shape)
+    objects = []
+    for key, parts in groups.items():
+        objects.append(
+            Drawn(
+                where=places[key][0],
+                geometry=partial(_geometries, parts),
+                label=places[key][1],
+                score=parts[0].score,
+                values=parts[0].values,
+            )
         )
-        for key, parts in groups.items()
-    ]
     size = whole_size(page.imageHeight, page.imageWidth)
     return Parsed(objects=objects, images=[ListedImage(name=page.imagePath or "", size=size)])
 

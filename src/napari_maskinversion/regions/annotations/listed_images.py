@@ -29,7 +29,8 @@ NO_GEOREFERENCE: Final = "the image has no georeference"
 _PREFIX: Final = re.compile(r"(?!\d{8})[0-9a-f]{8}-(?=.)")
 _SUFFIX: Final = re.compile(r"(.+)_(\w+)\.rf\.\w+\.\w+")
 # How alike two names are: more than the parts of any path, and less than a file of the same name.
-_EXACT, _SAME_STEM = 1000.0, 0.5
+_EXACT = 1000.0
+_SAME_STEM = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +64,17 @@ class ListedImage:
     @property
     def title(self) -> str:
         """The name, and which image of its file it is."""
-        return self.name if self.series is None else f"{self.name} (series {self.series})"
+        if self.series is None:
+            return self.name
+        return f"{self.name} (series {self.series})"
 
 
 def whole_size(height: Any, width: Any) -> tuple[int, int] | None:
     """Return a size (H, W); None unless both sides are whole numbers above 0."""
     sides = (height, width)
-    return sides if all(type(side) is int and side > 0 for side in sides) else None
+    if all(type(side) is int and side > 0 for side in sides):
+        return sides
+    return None
 
 
 def check_size(path: Path, size: tuple[int, int], shape: tuple[int, int] | None) -> None:
@@ -85,46 +90,54 @@ def size_of_images(
     chosen: Sequence[ListedImage], path: Path, shape: tuple[int, int] | None
 ) -> tuple[int, int] | None:
     """Return the size (H, W) of the chosen image; None if neither file nor image has one."""
-    for one in chosen:
-        if one.size is not None:
-            check_size(path, one.size, shape)
-            shape = one.size
+    for listed_image in chosen:
+        if listed_image.size is not None:
+            check_size(path, listed_image.size, shape)
+            shape = listed_image.size
     return shape
 
 
 def _parts(name: str) -> tuple[str, ...]:
     # Some programs write letters and their accents apart, as macOS once did, Windows' slashes, or
     # the address of the image with the keys of its store; Label Studio "?d=" before its own files.
-    name = urlsplit(name).path if "://" in name else name.rpartition("?d=")[2]
+    if "://" in name:
+        name = urlsplit(name).path
+    else:
+        name = name.rpartition("?d=")[2]
     return PureWindowsPath(unquote(composed(name))).parts
 
 
-def same_image(one: str, other: str) -> bool:
+def same_image(name: str, other: str) -> bool:
     """Return whether two names mean the same file, ignoring folders and a missing suffix."""
-    return _likeness(one, other) >= _SAME_STEM
+    return _likeness(name, other) >= _SAME_STEM
 
 
-def _likeness(one: str, other: str) -> float:
+def _likeness(name: str, other: str) -> float:
     """Return how alike a listed name and another are: 0 for other files, more for each folder."""
-    if not one or not other:
+    if not name or not other:
         return 0
-    if one == other:
+    if name == other:
         return _EXACT
-    parts, others = _parts(one), _parts(other)
-    pairs = zip(reversed(parts), reversed(others), strict=False)
+    parts = _parts(name)
+    other_parts = _parts(other)
+    pairs = zip(reversed(parts), reversed(other_parts), strict=False)
     if same := len(list(takewhile(lambda pair: pair[0] == pair[1], pairs))):
         return same
-    first, second = PureWindowsPath(parts[-1]), PureWindowsPath(others[-1])
+    first = PureWindowsPath(parts[-1])
+    second = PureWindowsPath(other_parts[-1])
     if first.stem == second.stem and not (first.suffix and second.suffix):
         return _SAME_STEM
     converted = {first.suffix.lower(), second.suffix.lower()} <= PICTURES
     converted &= first.stem.casefold() == second.stem.casefold()
-    return _SAME_STEM / 2 if converted or _uploaded(first.name, second.name) else 0
+    if converted or _uploaded(first.name, second.name):
+        return _SAME_STEM / 2
+    return 0
 
 
 def _uploaded(listed: str, name: str) -> bool:
     """Return whether a listed name may be another one after an upload."""
-    before, name = _SUFFIX.sub(r"\1.\2", _PREFIX.sub("", listed)).lower(), name.lower()
+    before = _SUFFIX.sub(r"\1.\2", _PREFIX.sub("", listed)).lower()
+    name = name.lower()
     if listed.isdigit() and PureWindowsPath(name).stem.lstrip("0") == listed.lstrip("0"):
         return True  # lists of results have a number for 000000000139.jpg
     return before in (name, re.sub(r"[^-\w.]", "", name.replace(" ", "_")))
@@ -140,24 +153,27 @@ def _is_of_another(listed: str, image: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def _files_in(folder: Path, _: int) -> list[str]:
-    return [one.name for one in folder.iterdir()]
+    return [file.name for file in folder.iterdir()]
 
 
 def choose_images(
     listed: Sequence[ListedImage], path: Path, image: ImageReference
 ) -> list[ListedImage]:
     """Return the listed image that is read: one entry, or one for each plane."""
-    titled = [
-        one
-        for one in listed
-        if one.series is not None and composed(one.title) == composed(image.name)
-    ]
+    titled = []
+    for listed_image in listed:
+        if listed_image.series is not None and composed(listed_image.title) == composed(image.name):
+            titled.append(listed_image)
     if titled:  # as the user chose it from a list of titles
-        listed, image = titled, replace(image, name=titled[0].name, series=titled[0].series)
-    likeness = [_likeness(one.name, image.name) for one in listed]
+        listed = titled
+        image = replace(image, name=titled[0].name, series=titled[0].series)
+    likeness = [_likeness(listed_image.name, image.name) for listed_image in listed]
     best = max(likeness, default=0)
-    chosen = [one for one, alike in zip(listed, likeness, strict=True) if alike == best]
-    names = list(dict.fromkeys(one.name for one in chosen))
+    chosen = []
+    for listed_image, alike in zip(listed, likeness, strict=True):
+        if alike == best:
+            chosen.append(listed_image)
+    names = list(dict.fromkeys(listed_image.name for listed_image in chosen))
     if len(names) == 1 and image.name and best < _SAME_STEM:
         without_size = names[0] and image.shape is not None and chosen[0].size is None
         fault = ""
@@ -166,8 +182,10 @@ def choose_images(
         elif _is_of_another(names[0], Path(image.name)):
             fault = f"which may be another file beside {image.file}."
         if fault:
-            what = names[0] or "an image without a name"
-            raise NotListedError(f"{path} is about {what}, {fault}", _fitting(chosen, image.shape))
+            subject = names[0] or "an image without a name"
+            raise NotListedError(
+                f"{path} is about {subject}, {fault}", _fitting(chosen, image.shape)
+            )
     if len(names) != 1:
         some = ", ".join(names[:5]) or "none"
         fault = f"has {len(names)} images that may be {image.file} ({some})."
@@ -179,7 +197,7 @@ def choose_images(
         kind = ManyImagesError if best else NotListedError
         raise kind(f"{path} {fault}", _fitting(chosen, image.shape))
     chosen = _of_series(chosen, path, image)
-    if len({one.position for one in chosen}) < len(chosen):
+    if len({listed_image.position for listed_image in chosen}) < len(chosen):
         raise InputError(
             f"{path} has {len(chosen)} images called {names[0] or '(no name)'}; give each its own "
             "name."
@@ -190,14 +208,22 @@ def choose_images(
 def _of_series(chosen: list[ListedImage], path: Path, image: ImageReference) -> list[ListedImage]:
     """Return the image with a number among those of one file; all, where none has a number."""
     series = image.series
-    numbers = sorted({one.series for one in chosen if one.series is not None})
+    numbers = sorted(
+        {listed_image.series for listed_image in chosen if listed_image.series is not None}
+    )
     if series is None and len(numbers) < 2:
         return chosen
-    fitting = [one for one in chosen if one.series in (None, series)]
+    fitting = []
+    for listed_image in chosen:
+        if listed_image.series in (None, series):
+            fitting.append(listed_image)
     if fitting:
         return fitting
     listed = ", ".join(map(str, numbers))
-    other = "; choose one by its number" if series is None else f", and not of {series}"
+    if series is None:
+        other = "; choose one by its number"
+    else:
+        other = f", and not of {series}"
     raise ManyImagesError(
         f"{path} has regions of {chosen[0].name} (series {listed}){other}.",
         _fitting(chosen, image.shape),
@@ -206,5 +232,8 @@ def _of_series(chosen: list[ListedImage], path: Path, image: ImageReference) -> 
 
 def _fitting(listed: Sequence[ListedImage], shape: tuple[int, int] | None) -> tuple[str, ...]:
     """Return the titles of images with this size, or without one."""
-    fits = [one.title for one in listed if shape is None or one.size in (shape, None)]
+    fits = []
+    for listed_image in listed:
+        if shape is None or listed_image.size in (shape, None):
+            fits.append(listed_image.title)
     return tuple(dict.fromkeys(fits))

@@ -39,10 +39,16 @@ def parse_shapes(
     shapes: Sequence[tuple[str, list[Row]]], path: Path, image: ImageReference
 ) -> Parsed:
     """Return shapes on the planes that the axes before the last two count."""
-    notes, objects = [], []
+    notes = []
+    objects = []
     places = {index: _plane(rows) for index, rows in shapes}
-    axes = dict.fromkeys(axis for place in places.values() for axis in place)
-    used = [axis for axis in axes if any(place.get(axis) for place in places.values())]
+    axes: dict[str, None] = {}  # in the order of the file
+    for place in places.values():
+        axes |= dict.fromkeys(place)
+    used = []
+    for axis in axes:
+        if any(place.get(axis) for place in places.values()):
+            used.append(axis)
     lines = [index for index, rows in shapes if rows[0][1][KIND] in _LINES]
     if lines:
         notes.append(
@@ -65,7 +71,10 @@ def parse_shapes(
 def corners_of(rows: Sequence[Mapping[str, str]]) -> Any:
     """Return the corners of a shape, (N, axes), or raise a ValueError."""
     axes = [name for name in rows[0] if name.startswith("axis-")]
-    corners = np.array([[float(row[axis]) for axis in axes] for row in rows])
+    listed_corners = []
+    for row in rows:
+        listed_corners.append([float(row[axis]) for axis in axes])
+    corners = np.array(listed_corners)
     if not np.isfinite(corners).all():
         raise ValueError("its corners are not numbers")
     return corners
@@ -76,11 +85,12 @@ def _plane(rows: Sequence[Row]) -> dict[str, int]:
         place = np.round(corners_of([rows[0][1]])[0, :-2])
     except ValueError:  # it is left out below
         return {}
-    return {f"axis-{axis}": max(0, int(at)) for axis, at in enumerate(place)}
+    return {f"axis-{axis}": max(0, int(place)) for axis, place in enumerate(place)}
 
 
 def _geometry(rows: Sequence[Mapping[str, str]]) -> Any:
-    corners, kind = corners_of(rows), rows[0][KIND].lower()
+    corners = corners_of(rows)
+    kind = rows[0][KIND].lower()
     if np.ptp(np.round(corners[:, :-2]), axis=0).any():
         raise LeftOut("crosses planes")
     corners = corners[:, -2:]
@@ -88,7 +98,12 @@ def _geometry(rows: Sequence[Mapping[str, str]]) -> Any:
         raise ValueError(f"its {KIND} is {kind!r}")
     if kind in _ROUNDED and len(corners) == 2:  # as napari takes them, too
         first, second = corners
-        low, high = (first - second, first + second) if kind == "ellipse" else (first, second)
+        if kind == "ellipse":
+            low = first - second
+            high = first + second
+        else:
+            low = first
+            high = second
         corners = np.array([low, (low[0], high[1]), high, (high[0], low[1])])
     if len(corners) < (2 if kind in _LINES else 3):
         raise ValueError(f"it has {len(corners)} corners")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -34,11 +35,14 @@ def outline(region: Region) -> BaseGeometry:
     import shapely
 
     mask = np.pad(binary_mask(region), 1)
-    across, down = mask[1:] != mask[:-1], mask[:, 1:] != mask[:, :-1]
+    across = mask[1:] != mask[:-1]
+    down = mask[:, 1:] != mask[:, :-1]
     # (rows + 1, columns + 1) corners; edges to their right and below them.
-    right, below = across[:, 1:], down[1:, :]
+    right = across[:, 1:]
+    below = down[1:, :]
     corner = (across[:, 1:] | across[:, :-1]) & (down[1:, :] | down[:-1, :])
-    right, below = right[:, :-1], below[:-1, :]
+    right = right[:, :-1]
+    below = below[:-1, :]
     # Lines from corner to corner; np.nonzero is ordered, so starts and ends pair up.
     y, start = np.nonzero(right & corner[:, :-1])
     end = np.nonzero(right & corner[:, 1:])[1] + 1
@@ -52,7 +56,11 @@ def outline(region: Region) -> BaseGeometry:
     inside = shapely.get_coordinates(shapely.point_on_surface(faces)).astype(np.intp)
     faces = faces[mask[inside[:, 1] + 1, inside[:, 0] + 1]]
     y0, x0 = region.bbox[:2]
-    shape: Any = faces[0] if len(faces) == 1 else shapely.multipolygons(faces)
+    shape: Any
+    if len(faces) == 1:
+        shape = faces[0]
+    else:
+        shape = shapely.multipolygons(faces)
     moved: BaseGeometry = shapely.transform(shape, lambda points: points + np.array([x0, y0]))
     return moved
 
@@ -61,16 +69,17 @@ def without_holes(polygons: Iterable[Any]) -> list[Any]:
     """Cut polygons along the left edges of their holes; the pieces cover the same pixels."""
     import shapely
 
-    pieces, rest = [], list(polygons)
-    while rest:
-        polygon = rest.pop()
+    pieces = []
+    pending = list(polygons)
+    while pending:
+        polygon = pending.pop()
         if not len(polygon.interiors):
             pieces.append(polygon)
             continue
         x0, y0, x1, y1 = polygon.bounds
         cut = polygon.interiors[0].bounds[0]
         for half in (shapely.box(x0, y0, cut, y1), shapely.box(cut, y0, x1, y1)):
-            rest += polygons_of(shapely.intersection(polygon, half))
+            pending += polygons_of(shapely.intersection(polygon, half))
     return pieces
 
 
@@ -89,9 +98,15 @@ def fault(polygons: list[Any]) -> str:
     """Return what is wrong with polygons; "" if nothing."""
     import shapely
 
-    whole: Any = polygons[0] if len(polygons) == 1 else shapely.multipolygons(polygons)
+    whole: Any
+    if len(polygons) == 1:
+        whole = polygons[0]
+    else:
+        whole = shapely.multipolygons(polygons)
     reason = str(shapely.is_valid_reason(whole)).split("[")[0].strip().lower()
-    return "" if reason == "valid geometry" else reason
+    if reason == "valid geometry":
+        return ""
+    return reason
 
 
 def ring(points: Any) -> Any:
@@ -158,20 +173,30 @@ def fill_polygons(
     import shapely
 
     polygons = list(polygons)
-    rings = [
-        [np.asarray(ring.coords)[:, :2] for ring in (polygon.exterior, *polygon.interiors)]
-        for polygon in polygons
-    ]
-    groups = [[ring for group in rings for ring in group]] if even_odd else rings
+    rings = []
+    for polygon in polygons:
+        rings.append(
+            [np.asarray(ring.coords)[:, :2] for ring in (polygon.exterior, *polygon.interiors)]
+        )
+    groups = rings
+    if even_odd:  # the outlines count together
+        groups = [list(chain.from_iterable(rings))]
     filled = [fill(group, shape) for group in groups]
-    placed = [place_mask(region_id, *one, shape) for one in filled if one is not None]
-    region = united([one for one in placed if one is not None])
+    placed = []
+    for filled_part in filled:
+        if filled_part is not None:
+            placed.append(place_mask(region_id, *filled_part, shape))
+    region = united([part for part in placed if part is not None])
     if region is None:
         try:
             clipped: Any = shapely.clip_by_rect(polygons, 0, 0, shape[1], shape[0])
         except shapely.GEOSException:  # of polygons that have no area in the plane
             return None
-        visible = [part for one in clipped for part in polygons_of(one) if part.area]
+        visible = []
+        for geometry in clipped:
+            for part in polygons_of(geometry):
+                if part.area:
+                    visible.append(part)
         if visible:
             x, y = shapely.get_coordinates(shapely.point_on_surface(visible[0]))[0]
             region = place_mask(region_id, int(y // 1), int(x // 1), np.ones((1, 1), bool), shape)
@@ -188,7 +213,8 @@ def fill(
     points = np.concatenate(rings)
     low = np.clip(np.floor(points.min(axis=0)), 0, shape[::-1]).astype(int)
     high = np.clip(np.ceil(points.max(axis=0)), 0, shape[::-1]).astype(int)
-    (x0, y0), (x1, y1) = low.tolist(), high.tolist()
+    (x0, y0) = low.tolist()
+    (x1, y1) = high.tolist()
     if x0 >= x1 or y0 >= y1:
         return None
     check_crop(y1 - y0, x1 - x0)

@@ -6,7 +6,6 @@ Runs go down the columns, background first; compressed, they are text with six b
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
@@ -39,7 +38,8 @@ def encode(region: Region, shape: tuple[int, int]) -> dict[str, Any]:
     ends = (last[0] + x) * height + last[1] + y
     # A run that reaches the lower edge may continue in the next column.
     apart = np.flatnonzero(starts[1:] != ends[:-1])
-    starts, ends = starts[np.r_[0, apart + 1]], ends[np.r_[apart, len(ends) - 1]]
+    starts = starts[np.r_[0, apart + 1]]
+    ends = ends[np.r_[apart, len(ends) - 1]]
     edges = np.stack([starts, ends], axis=1).ravel()
     counts = np.diff(edges, prepend=0).tolist()
     if ends[-1] < height * width:
@@ -62,15 +62,24 @@ def decode(
         counts = _numbers(counts)
     check_counts(counts, height * width)
     ends = np.cumsum(np.asarray(counts, np.int64))
-    starts, ends = ends[:-1:2], ends[1::2]
+    starts = ends[:-1:2]
+    ends = ends[1::2]
     filled = ends > starts
-    starts, ends = starts[filled], ends[filled]
+    starts = starts[filled]
+    ends = ends[filled]
     if not len(starts):
         return None
-    x0, x1 = int(starts[0] // height), int((ends[-1] - 1) // height) + 1
-    tops, bottoms = starts % height, (ends - 1) % height + 1
+    x0 = int(starts[0] // height)
+    x1 = int((ends[-1] - 1) // height) + 1
+    tops = starts % height
+    bottoms = (ends - 1) % height + 1
     whole = (starts // height != (ends - 1) // height).any()  # a run that spans columns
-    y0, y1 = (0, height) if whole else (int(tops.min()), int(bottoms.max()))
+    if whole:
+        y0 = 0
+        y1 = height
+    else:
+        y0 = int(tops.min())
+        y1 = int(bottoms.max())
     if (y1 - y0) * (x1 - x0) > MOST_PIXELS:
         raise ValueError(f"its box of {y1 - y0} x {x1 - x0} px is too large")
     # Rows of the crop alone: the same runs in a plane of its height.
@@ -111,13 +120,13 @@ def fill(parts: list[Any]) -> Geometry:
     from shapely import Polygon
 
     # A margin of one pixel keeps the crop's edges from acting as image edges.
-    low = [math.floor(at) - 1 for at in np.min([part.min(axis=0) for part in parts], axis=0)]
-    wide, high = (
-        math.ceil(at) + 1 - start
-        for at, start in zip(np.max([part.max(axis=0) for part in parts], axis=0), low, strict=True)
-    )
+    corners = np.concatenate(parts)
+    left, top = (np.floor(corners.min(axis=0)) - 1).astype(int).tolist()
+    right, bottom = (np.ceil(corners.max(axis=0)) + 1).astype(int).tolist()
+    wide = right - left
+    high = bottom - top
     check_crop(high, wide)
-    rings = [(part - low).ravel().tolist() for part in parts]
+    rings = [(part - (left, top)).ravel().tolist() for part in parts]
     runs = coco_mask.merge(coco_mask.frPyObjects(rings, high, wide))
-    region = Region.from_mask(0, coco_mask.decode(runs).astype(bool), (low[1], low[0]))
-    return region or Outline([one for one in map(Polygon, parts) if one.area])
+    region = Region.from_mask(0, coco_mask.decode(runs).astype(bool), (top, left))
+    return region or Outline([polygon for polygon in map(Polygon, parts) if polygon.area])

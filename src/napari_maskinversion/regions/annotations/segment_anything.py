@@ -25,43 +25,61 @@ _NO_VALUES: Final = ("id", "area", "score")
 
 def is_segment_anything(page: Any) -> bool:
     """Return whether JSON content is masks of one image, without categories."""
-    records, one = _records(page), isinstance(page, list)
-    about = not one and isinstance(page, dict) and ("image" in page or "image_path" in page)
-    masks = [mask for mask in records if isinstance(mask, dict) and "segmentation" in mask]
+    records = _records(page)
+    is_list = isinstance(page, list)
+    about = not is_list and isinstance(page, dict) and ("image" in page or "image_path" in page)
+    masks = []
+    for mask in records:
+        if isinstance(mask, dict) and "segmentation" in mask:
+            masks.append(mask)
     if not records:  # no mask was found
         return page == [] or (about and isinstance(page.get("annotations"), list))
-    return bool(masks) and (about or (one and "image_id" not in masks[0]))
+    return bool(masks) and (about or (is_list and "image_id" not in masks[0]))
 
 
 def _records(page: Any) -> list[Any]:
-    records = page.get("annotations") if isinstance(page, dict) else page
-    return records if isinstance(records, list) else []
+    if isinstance(page, dict):
+        records = page.get("annotations")
+    else:
+        records = page
+    if isinstance(records, list):
+        return records
+    return []
 
 
 def parse_segment_anything(page: Any, path: Path, image: ImageReference) -> Parsed:
     """Return the masks; the IoU that the model predicted is an attribute."""
     notes: list[str] = []
-    head = page if isinstance(page, dict) else {}
+    if isinstance(page, dict):
+        head = page
+    else:
+        head = {}
     about = ListedRecord.of(head.get("image"))
     size = whole_size(about.height, about.width)
     size = size or whole_size(head.get("img_height"), head.get("img_width"))
-    masks = [(_Mask.of(one), one if isinstance(one, dict) else {}) for one in _records(page)]
-    own_sizes = (getattr(one.segmentation, "size", None) for one, _ in masks)
-    sizes = Counter(one for one in own_sizes if one is not None)
+    masks = []
+    for record in _records(page):
+        masks.append((_Mask.of(record), record if isinstance(record, dict) else {}))
+    own_sizes = (getattr(mask.segmentation, "size", None) for mask, _ in masks)
+    sizes = Counter(size for size in own_sizes if size is not None)
     size = size or max(sizes, key=sizes.__getitem__, default=None)  # one of another is left out
     objects = []
-    for number, (one, members) in enumerate(masks, 1):
-        where, drawn = f"{path}, mask {number}", members.get("segmentation")
-        others = {key: value for key, value in members.items() if type(value) in (int, float)}
+    for number, (mask, members) in enumerate(masks, 1):
+        where = f"{path}, mask {number}"
+        drawn = members.get("segmentation")
+        numbers = {}
+        for key, value in members.items():
+            if type(value) in (int, float):
+                numbers[key] = value
         objects.append(
             Drawn(
                 where=where,
-                geometry=partial(_geometry, drawn, one, where, image.shape or size, notes),
-                label=str(one.class_name or ""),
-                id=one.id if isinstance(one.id, int) else None,
-                score=one.score,
-                values={key: value for key, value in others.items() if key not in _NO_VALUES},
-                source_id="" if one.id is None else str(one.id),
+                geometry=partial(_geometry, drawn, mask, where, image.shape or size, notes),
+                label=str(mask.class_name or ""),
+                id=mask.id if isinstance(mask.id, int) else None,
+                score=mask.score,
+                values={key: value for key, value in numbers.items() if key not in _NO_VALUES},
+                source_id="" if mask.id is None else str(mask.id),
             )
         )
     name = about.file_name or str(head.get("image_path") or "")
@@ -72,7 +90,9 @@ def parse_segment_anything(page: Any, path: Path, image: ImageReference) -> Pars
 def _geometry(
     drawn: Any, record: _Mask, where: str, shape: tuple[int, int] | None, notes: list[str]
 ) -> Geometry | None:
-    rows = drawn[0] if isinstance(drawn, list) and drawn else None
+    rows = None
+    if isinstance(drawn, list) and drawn:
+        rows = drawn[0]
     if isinstance(rows, list) and rows and isinstance(rows[0], bool):  # a mask in full
         return Region.from_mask(0, np.array(drawn, bool))
     return geometry_of(record, where, shape, notes)

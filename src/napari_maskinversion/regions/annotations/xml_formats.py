@@ -52,18 +52,25 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
 
     Programs that count from 0 write the edges of pixels; so do those with polygons or turned boxes.
     """
-    notes, objects = [], []
-    sides = [
-        root.findtext(f"size/{side}") or root.findtext(f"imagesize/{of_labelme}")
-        for side, of_labelme in (("height", "nrows"), ("width", "ncols"))
-    ]
+    notes = []
+    objects = []
+    sides = []
+    for side, of_labelme in (("height", "nrows"), ("width", "ncols")):
+        sides.append(root.findtext(f"size/{side}") or root.findtext(f"imagesize/{of_labelme}"))
     size = _size(*sides)
     entries = root.findall("object")
-    ends = [[one.findtext(f"bndbox/{side}") or "" for side in _SIDES] for one in entries]
+    ends = []
+    for entry in entries:
+        ends.append([entry.findtext(f"bndbox/{side}") or "" for side in _SIDES])
     # Lowest corners as they are written, without those of broken boxes.
-    corners = [text for one in ends if _is_box(one) for text in one[:2]]
-    whole = [int(one[1]) for one in map(_WHOLE.fullmatch, corners) if one]
-    first, lowest = 1, min(whole, default=1)
+    corners = []
+    for box in ends:
+        if _is_box(box):
+            for text in box[:2]:
+                corners.append(text)
+    whole = [int(match[1]) for match in map(_WHOLE.fullmatch, corners) if match]
+    first = 1
+    lowest = min(whole, default=1)
     scale = _scale(ends, image.shape or size)
     if scale != (1, 1):
         first = 0
@@ -76,7 +83,7 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     elif any(map(_FRACTION.fullmatch, corners)):
         first = 0
         notes.append(f"{path} has parts of pixels; all boxes were read as counted from 0.")
-    elif any(one.find("attributes/attribute[name='rotation']") is not None for one in entries):
+    elif any(entry.find("attributes/attribute[name='rotation']") is not None for entry in entries):
         notes.append(
             f"{path} is of CVAT, which counts from 0; its boxes, without parts of pixels, were "
             "read as counted from 1: export 'CVAT for images 1.1' if they are a pixel off."
@@ -89,11 +96,16 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
                 f"{where} has more than one box; only its first box was read. Save each box as an "
                 "object of its own."
             )
-        values = {one.tag: (one.text or "").strip() for one in item if not len(one)}
-        values |= {
-            one.findtext("name") or "": (one.findtext("value") or "").strip()
-            for one in item.iterfind("attributes/attribute")
-        }
+        values = {}
+        for child in item:
+            if not len(child):
+                values[child.tag] = (child.text or "").strip()
+        attributes = {}
+        for attribute in item.iterfind("attributes/attribute"):
+            attributes[attribute.findtext("name") or ""] = (
+                attribute.findtext("value") or ""
+            ).strip()
+        values |= attributes
         turn = _turn(values.get("rotation"))
         if turn is not None:
             del values["rotation"]
@@ -119,19 +131,23 @@ def _is_box(texts: list[str]) -> bool:
 def _scale(sides: list[list[str]], shape: tuple[int, int] | None) -> tuple[int, int]:
     """Return the pixels (x, y) of 1: those of the image, where no side of a box exceeds 1."""
     with suppress(ValueError):
-        numbers = [float(text) for texts in sides for text in texts if text]
+        numbers = []
+        for texts in sides:
+            for text in texts:
+                if text:
+                    numbers.append(float(text))
         if shape and max(numbers) <= 1 and any(0 < number < 1 for number in numbers):
             return shape[1], shape[0]
     return 1, 1
 
 
-def _set(values: Mapping[str, str], *others: str) -> dict[str, str]:
+def _set(values: Mapping[str, str], *left_out: str) -> dict[str, str]:
     """Return the attributes that say something, without some."""
-    return {
-        name: value
-        for name, value in values.items()
-        if value not in _DEFAULTS and name not in others
-    }
+    attributes = {}
+    for name, value in values.items():
+        if value not in _DEFAULTS and name not in left_out:
+            attributes[name] = value
+    return attributes
 
 
 def _turn(text: str | None) -> float | None:
@@ -150,12 +166,16 @@ def _voc_geometry(item: Any, first: int, turn: float, scale: tuple[int, int]) ->
         x, y, wide, high, angle = (finite(round_box.findtext(side), side) for side in _ROUND_SIDES)
         ends = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
         return Outline([turned_box(*ends, degrees(angle))])
-    outlines = item.findall("polygon") if round_box is None else [round_box]
+    if round_box is None:
+        outlines = item.findall("polygon")
+    else:
+        outlines = [round_box]
     if outlines:
-        return Outline([ring(_corners(one)) for one in outlines])
+        return Outline([ring(_corners(outline)) for outline in outlines])
     sides = zip(_SIDES, scale * 2, strict=True)
     x0, y0, x1, y1 = (finite(item.findtext(f"bndbox/{side}"), side) * by for side, by in sides)
-    (x0, x1), (y0, y1) = sorted((x0, x1)), sorted((y0, y1))  # drawn from its lower corner
+    (x0, x1) = sorted((x0, x1))
+    (y0, y1) = sorted((y0, y1))  # drawn from its lower corner
     if turn:  # of CVAT
         return Outline([turned_box(x0 - first, y0 - first, x1, y1, turn)])
     return Box(y0 - first, x0 - first, y1, x1)
@@ -163,28 +183,27 @@ def _voc_geometry(item: Any, first: int, turn: float, scale: tuple[int, int]) ->
 
 def _corners(outline: Any) -> list[tuple[float, float]]:
     """Return the corners in elements such as ``x``, ``x1`` or ``x_left_top``."""
-    x, y = (
-        [
-            finite(one.text, one.tag)
-            for one in outline.iter()
-            if re.match(rf"{axis}(\d|_|$)", one.tag)
-        ]
-        for axis in "xy"
-    )
-    return list(zip(x, y, strict=True))
+    coordinates: dict[str, list[float]] = {"x": [], "y": []}
+    for element in outline.iter():
+        if re.match(r"[xy](\d|_|$)", element.tag):
+            axis = element.tag[0]
+            coordinates[axis].append(finite(element.text, element.tag))
+    return list(zip(coordinates["x"], coordinates["y"], strict=True))
 
 
 def parse_cvat(root: Any, path: Path, image: ImageReference) -> Parsed:
     """Return the shapes of an image, or of the tracks of a video on all its planes."""
-    tracks, entries = root.findall("track"), root.findall("image")
-    listed = [
-        ListedImage(
-            key=place,
-            name=entry.get("name") or "",
-            size=_size(entry.get("height"), entry.get("width")),
+    tracks = root.findall("track")
+    entries = root.findall("image")
+    listed = []
+    for place, entry in enumerate(entries):
+        listed.append(
+            ListedImage(
+                key=place,
+                name=entry.get("name") or "",
+                size=_size(entry.get("height"), entry.get("width")),
+            )
         )
-        for place, entry in enumerate(entries)
-    ]
     if entries:
         (chosen,) = choose_images(listed, path, image)
         objects = [
@@ -195,12 +214,11 @@ def parse_cvat(root: Any, path: Path, image: ImageReference) -> Parsed:
     elif tracks:
         sides = (root.findtext(f"meta//original_size/{side}") for side in ("height", "width"))
         chosen = ListedImage(name=root.findtext("meta//source") or "", size=_size(*sides))
-        objects = [
-            _cvat_drawn(shape, f"{path}, track {track.get('id')}", track)
-            for track in tracks
-            for shape in track
-            if shape.get("outside") != "1"
-        ]
+        objects = []
+        for track in tracks:
+            for shape in track:
+                if shape.get("outside") != "1":
+                    objects.append(_cvat_drawn(shape, f"{path}, track {track.get('id')}", track))
     else:
         raise InputError(f"{path} is of CVAT, and has neither images nor tracks.")
     return Parsed(objects=objects, images=[chosen], colors=_cvat_labels(root))
@@ -208,19 +226,27 @@ def parse_cvat(root: Any, path: Path, image: ImageReference) -> Parsed:
 
 def _cvat_drawn(shape: Any, where: str, track: Any = None) -> Drawn:
     """Return a shape of an image, or of a track on one of its frames."""
-    label = ((shape if track is None else track).get("label") or "").strip()
+    if track is None:
+        named = shape
+    else:
+        named = track
+    label = (named.get("label") or "").strip()
     values = {name: shape.get(name) or "" for name in ("group_id", "occluded")}
     values = _set(values) | {
-        str(one.get("name")): (one.text or "").strip() for one in shape.iterfind("attribute")
+        str(attribute.get("name")): (attribute.text or "").strip()
+        for attribute in shape.iterfind("attribute")
     }
     about: dict[str, Any] = {}
     where += f" ({label})" if label else ""
     if track is not None:
-        frame, own = shape.get("frame") or "", as_number(track.get("id"))
+        frame = shape.get("frame") or ""
+        track_id = as_number(track.get("id"))
         where += f", frame {frame}"
-        about = {"position": (("t", int(frame) if frame.isdecimal() else 0),)}
-        about |= {"source_id": str(own)} if own is not None else {}
-        about |= {"id": own + 1} if type(own) is int else {}  # its numbers begin at 0
+        about["position"] = (("t", int(frame) if frame.isdecimal() else 0),)
+        if track_id is not None:
+            about["source_id"] = str(track_id)
+        if type(track_id) is int:
+            about["id"] = track_id + 1  # its numbers begin at 0
     geometry = partial(_cvat_geometry, shape, tracked=track is not None)
     return Drawn(where=where, geometry=geometry, label=label, values=values, **about)
 
@@ -234,7 +260,9 @@ def _cvat_labels(root: Any) -> dict[str, str]:
         area = label.findtext("type") not in _NO_AREA and not label.findtext("parent")
         if name.strip() and area:
             valid = len(color) == 7 and color.startswith("#")
-            labels[name.strip()] = color.lower() if valid else ""
+            labels[name.strip()] = ""
+            if valid:
+                labels[name.strip()] = color.lower()
     return labels
 
 
@@ -248,7 +276,10 @@ def _cvat_geometry(drawn: Any, *, tracked: bool) -> Geometry | None:
         raise ValueError(f"its frame is {drawn.get('frame')!r}, not a whole number")
     turn = _turn(drawn.get("rotation")) or 0
     if drawn.tag == "polygon":
-        pairs = [pair.split(",") for pair in (drawn.get("points") or "").split(";") if pair]
+        pairs = []
+        for pair in (drawn.get("points") or "").split(";"):
+            if pair:
+                pairs.append(pair.split(","))
         return Outline([ring(pairs)])
     if drawn.tag == "box":
         left, top, right, bottom = numbers("xtl", "ytl", "xbr", "ybr")

@@ -66,28 +66,32 @@ def parse_yolo(lines: list[str], path: Path, image: ImageReference) -> Parsed:
         with left_out(where, notes):
             if text.strip():
                 parsed.append(_parsed(text, where))
-    files = [[one.numbers for one in parsed]]
-    plain = all(len(one.numbers) == _BOX for one in parsed)
+    files = [[line.numbers for line in parsed]]
+    plain = all(len(line.numbers) == _BOX for line in parsed)
     if source is not None and source.suffix.startswith(".y") and not plain:  # of a data set
-        own, folder = path.absolute(), path.absolute().parent
+        own_path = path.absolute()
+        folder = path.absolute().parent
         beside = _first_in(folder, folder.stat().st_mtime_ns)
-        files += [lines for file, lines in beside.items() if lines and file != own]
+        files += [lines for file, lines in beside.items() if lines and file != own_path]
     layout = layout_of(files, image.shape, points)
     if layout.text != "boxes":
-        used = "; the boxes are used" if layout.what == "poses" else ""
+        if layout.kind == "poses":
+            used = "; the boxes are used"
+        else:
+            used = ""
         notes.append(f"{path}: its lines were read as {layout.text}{used}.")
     objects = []
-    for one in parsed:
-        if source is not None and one.kind not in names:
-            notes.append(f"{one.where} is of class {one.kind}, which {source} does not name.")
-        drawn, score, track = layout.parts(one.numbers)
+    for line in parsed:
+        if source is not None and line.kind not in names:
+            notes.append(f"{line.where} is of class {line.kind}, which {source} does not name.")
+        drawn, score, track = layout.parts(line.numbers)
         objects.append(
             Drawn(
-                where=one.where,
-                geometry=partial(_geometry, drawn, image.shape, layout.what),
-                label=names.get(one.kind, ""),
+                where=line.where,
+                geometry=partial(_geometry, drawn, image.shape, layout.kind),
+                label=names.get(line.kind, ""),
                 score=score,
-                values={"class": one.kind},
+                values={"class": line.kind},
                 source_id="" if track is None else str(track),
             )
         )
@@ -102,8 +106,10 @@ def read_lines(path: Path) -> list[str]:
 
 def is_dota(content: Any) -> bool:
     """Return whether lines are DOTA's, which has such files, too."""
-    lines = content if isinstance(content, list) else []
-    return any(isinstance(one, str) and _DOTA.fullmatch(one.strip()) for one in lines[:3])
+    lines = []
+    if isinstance(content, list):
+        lines = content
+    return any(isinstance(line, str) and _DOTA.fullmatch(line.strip()) for line in lines[:3])
 
 
 def _parsed(text: str, where: str) -> _Line:
@@ -132,9 +138,9 @@ def _first_in(folder: Path, _: int) -> dict[Path, list[list[float]]]:
     return files
 
 
-def _geometry(numbers: list[float], shape: tuple[int, int], what: str) -> Geometry:
+def _geometry(numbers: list[float], shape: tuple[int, int], kind: str) -> Geometry:
     values = np.array(numbers)
-    slack = _TURNED_SLACK if what == "oriented boxes" else _SLACK
+    slack = _TURNED_SLACK if kind == "oriented boxes" else _SLACK
     if values.min() < -slack or values.max() > 1 + slack:
         raise ValueError("it has coordinates outside 0 to 1; YOLO's are shares of the image")
     height, width = shape
@@ -147,10 +153,16 @@ def _geometry(numbers: list[float], shape: tuple[int, int], what: str) -> Geomet
 def _names(path: Path) -> tuple[dict[int, str], Path | None, Any]:
     """Return the names of classes, their file, and the points of its poses (``kpt_shape``)."""
     folders = path.absolute().parents[:_FOLDERS]
-    files = [folder / name for folder in folders for name in _NAMES]
+    files = []
+    for folder in folders:
+        for name in _NAMES:
+            files.append(folder / name)
     # A data set of ultralytics has a name of its own, such as coco8.yaml.
-    others = [file for folder in folders for file in sorted(folder.glob("*.y*ml"))]
-    for file in [*files, *others]:
+    other_files = []
+    for folder in folders:
+        for file in sorted(folder.glob("*.y*ml")):
+            other_files.append(file)
+    for file in [*files, *other_files]:
         if not file.is_file() or file == path:
             continue
         try:
@@ -161,7 +173,10 @@ def _names(path: Path) -> tuple[dict[int, str], Path | None, Any]:
                 page = {"names": text.splitlines()}
             if isinstance(page, dict) and "names" in page:
                 points = page.get("kpt_shape")
-                pair = isinstance(points, list) and [type(one) for one in points] == [int, int]
+                pair = isinstance(points, list) and [type(number) for number in points] == [
+                    int,
+                    int,
+                ]
                 return _by_class(page["names"], file), file, points if pair else None
         except InputError as error:
             if file in files:
@@ -175,7 +190,10 @@ def class_names(path: Path) -> dict[int, str]:
 
 
 def _by_class(names: Any, file: Path) -> dict[int, str]:
-    pairs = dict(enumerate(names)) if isinstance(names, list) else names
+    if isinstance(names, list):
+        pairs = dict(enumerate(names))
+    else:
+        pairs = names
     if isinstance(pairs, dict):
         pairs = {as_number(kind): name for kind, name in pairs.items()}
     named = isinstance(pairs, dict) and all(type(kind) is int for kind in pairs)

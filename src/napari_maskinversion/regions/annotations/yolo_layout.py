@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any, Final
 
 import numpy as np
@@ -24,9 +24,9 @@ _TANGLED: Final = 0.06  # share of the pairs of sides that cross; a slip among 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How the numbers of a line are read; ``what`` is for the user."""
+    """How the numbers of a line are read; ``kind`` is for the user."""
 
-    what: str
+    kind: str
     track: bool = False
     score: bool = False
     drawn: int | None = None  # numbers of the shape, if all others are left out
@@ -36,14 +36,19 @@ class Layout:
         """What the lines are, in words."""
         extras = (("confidence", self.score), ("track numbers", self.track))
         more = [word for word, has in extras if has]
-        return self.what + (f" with {' and '.join(more)}" if more else "")
+        return self.kind + (f" with {' and '.join(more)}" if more else "")
 
     def parts(self, numbers: Numbers) -> tuple[Numbers, float | None, int | None]:
         """Return the numbers of a line's shape, its confidence and its track number."""
-        track = int(numbers[-1]) if self.track and numbers[-1] >= 0 else None  # -1 is no track
-        rest = numbers[:-1] if self.track else numbers
-        score = rest[-1] if self.score and (self.drawn is not None or len(rest) % 2) else None
-        return rest[: self.drawn or len(rest) // 2 * 2], score, track
+        track = None
+        if self.track:
+            if numbers[-1] >= 0:  # -1 is no track
+                track = int(numbers[-1])
+            numbers = numbers[:-1]
+        score = None
+        if self.score and (self.drawn is not None or len(numbers) % 2):
+            score = numbers[-1]
+        return numbers[: self.drawn or len(numbers) // 2 * 2], score, track
 
 
 def layout_of(
@@ -53,24 +58,24 @@ def layout_of(
 
     ``points`` are number and length of a pose's points (``kpt_shape``), if a file says so.
     """
-    lines = [line for file in files for line in file]
+    lines = list(chain.from_iterable(files))
     if not lines:
-        return Layout(what="boxes")
+        return Layout(kind="boxes")
     lengths = {len(line) for line in lines}
     track = _are_tracked(files)
-    rest = [line[: len(line) - track] for line in lines]
-    flat = Layout(what="outlines", track=track, score=any(len(line) % 2 for line in rest))
+    lines_left = [line[: len(line) - track] for line in lines]
+    flat = Layout(kind="outlines", track=track, score=any(len(line) % 2 for line in lines_left))
     outlines = [flat.parts(line)[0] for line in lines]
-    if all(len(one) == 4 for one in outlines):
-        return Layout(what="boxes", track=track, score=flat.score)
+    if all(len(outline) == 4 for outline in outlines):
+        return Layout(kind="boxes", track=track, score=flat.score)
     if len(lengths) == 1:
         if _are_turned(outlines, shape):
-            return Layout(what="oriented boxes", track=track, score=flat.score)
+            return Layout(kind="oriented boxes", track=track, score=flat.score)
         numbered = _are_numbers(files)
         extra = _pose(lines, points, numbered)
         if extra is not None and (points or np.mean([*map(_disorder, outlines)]) > _TANGLED):
             track = numbered and extra > 0
-            return Layout(what="poses", track=track, score=extra > track, drawn=4)
+            return Layout(kind="poses", track=track, score=extra > track, drawn=4)
     return flat
 
 
@@ -79,17 +84,20 @@ def _are_numbers(files: Sequence[Sequence[Numbers]]) -> bool:
 
     Where all are 0 and 1, each must be written so, not as 1.0, and only once in a file.
     """
-    ends = [[line[-1] for line in file] for file in files]
-    every = [end for file in ends for end in file]
-    whole = all(end % 1 == 0 and end >= -1 for end in every)
-    if any(not 0 <= end <= 1 for end in every):
-        return whole
-    once = all(len(set(file)) == len(file) for file in ends)
-    return once and 1 in every and all(isinstance(end, int) for end in every)
+    ends: list[float] = []
+    once = True
+    for file in files:
+        ends_of_file = [line[-1] for line in file]
+        ends += ends_of_file
+        if len(set(ends_of_file)) < len(ends_of_file):
+            once = False
+    if any(not 0 <= end <= 1 for end in ends):
+        return all(end % 1 == 0 and end >= -1 for end in ends)
+    return once and 1 in ends and all(isinstance(end, int) for end in ends)
 
 
 def _are_tracked(files: Sequence[Sequence[Numbers]]) -> bool:
-    lines = [line for file in files for line in file]
+    lines = list(chain.from_iterable(files))
     if not _are_numbers(files) or any(len(line) < 5 or max(line[:-1]) > 1.5 for line in lines):
         return False
     # Coordinates and confidences are 0 to 1; with both an outline has an odd count.
@@ -109,8 +117,10 @@ def _ends_apart(line: Numbers) -> bool:
 
 def _is_box(line: Numbers) -> bool:
     """Return whether four numbers are the centre and size of a box in the image."""
-    centre, size = np.array(line[:2]), np.array(line[2:4])
-    low, high = centre - size / 2, centre + size / 2
+    centre = np.array(line[:2])
+    size = np.array(line[2:4])
+    low = centre - size / 2
+    high = centre + size / 2
     return bool(size.min() > 0 and low.min() >= -_SLACK and high.max() <= 1 + _SLACK)
 
 
@@ -137,13 +147,16 @@ def _disorder(line: Numbers) -> float:
     left = np.sign(sides[:, None, 0] * ways[..., 1] - sides[:, None, 1] * ways[..., 0])
     apart = left * np.roll(left, -1, axis=1) < 0  # the ends of a side lie on both sides of a line
     count = len(corners)
-    return float((apart & apart.T).sum() / (count * (count - 3))) if count > 4 else 0
+    if count > 4:
+        return float((apart & apart.T).sum() / (count * (count - 3)))
+    return 0
 
 
-def _near(point: Numbers, others: Numbers) -> bool:
+def _near(point: Numbers, outline: Numbers) -> bool:
     """Return whether a point lies in the box of others, or less than its size beside it."""
-    corners = np.reshape(others, (-1, 2))
-    low, high = corners.min(axis=0), corners.max(axis=0)
+    corners = np.reshape(outline, (-1, 2))
+    low = corners.min(axis=0)
+    high = corners.max(axis=0)
     reach = (high - low).max() * 0.75 + _SLACK
     return bool(((point >= low - reach) & (point <= high + reach)).all())
 
@@ -164,10 +177,16 @@ def _pose(lines: Sequence[Numbers], points: Any, numbered: bool) -> int | None:
     """Return how many numbers follow a pose in lines of one length; None if they are no poses."""
     length = len(lines[0]) - 4
     if points:
-        extra = length - points[0] * points[1]
-        return extra if extra in (0, 1, 2) else None
-    whole = all(line[at] % 1 == 0 for line in lines for at in range(6, length + 4, 3))
-    extras = (1, 2, 0) if numbered and not (length % 3 == 0 and whole) else (0, 1)
+        extra = int(length - points[0] * points[1])
+        if extra in (0, 1, 2):
+            return extra
+        return None
+    # Every third number is the visibility of a point, which is whole.
+    third_numbers = chain.from_iterable(line[6::3] for line in lines)
+    whole = all(number % 1 == 0 for number in third_numbers)
+    extras: tuple[int, ...] = (0, 1)
+    if numbered and not (length % 3 == 0 and whole):
+        extras = (1, 2, 0)
     for extra, size in product(extras, (2, 3)):
         ends = length + 4 - extra
         fits = length > extra and (length - extra) % size == 0
@@ -184,4 +203,6 @@ def _is_pose(line: Numbers, size: int) -> bool:
     if not _is_box(line) or (seen < 0).any() or (points > limit).any():
         return False
     away = np.abs(seen[:, :2] - line[:2]) > 0.75 * np.array(line[2:4])
-    return bool(away.any(axis=1).mean() <= 0.2) if len(seen) else True
+    if len(seen):
+        return bool(away.any(axis=1).mean() <= 0.2)
+    return True

@@ -15,7 +15,8 @@ from ...base.wording import one_line
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
-SAM2, SAM3 = "SAM 2", "SAM 3"
+SAM2 = "SAM 2"
+SAM3 = "SAM 3"
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.json")
 # Published folders are those of the models for videos, which contain the ones for images.
 _KINDS: Final = {"sam2": SAM2, "sam2_video": SAM2, "sam3": SAM3, "sam3_video": SAM3}
@@ -30,7 +31,9 @@ def folder_of(path: Path) -> Path | None:
     if path.is_dir():
         return path
     beside = path.suffix == ".safetensors" and path.with_name(CONFIG).is_file()
-    return path.parent if beside else None
+    if beside:
+        return path.parent
+    return None
 
 
 def name_of(path: Path) -> str:

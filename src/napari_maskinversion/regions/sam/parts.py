@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,12 @@ _NEAR: Final = 20 / 1024  # of a part: a mask that ends so close to its edge is 
 _SAME: Final = 0.5  # IoU of two masks of one thing, one of them seen in a larger part
 
 
-class Part:
+class Tile:
     """A part of a plane, as a plane."""
 
     def __init__(self, source: PlaneSource, box: Box) -> None:
-        self._source, self.box = source, box
+        self._source = source
+        self.box = box
         self.shape = (box[2] - box[0], box[3] - box[1])
         self.levels = (Level(self.shape),)
 
@@ -47,44 +48,54 @@ class Part:
 
 def part_of(source: PlaneSource, box: Box) -> PlaneSource:
     """Return a part, or the plane itself, with its levels, if the box is all of it."""
-    return source if box == (0, 0, *source.shape) else Part(source, box)
+    if box == (0, 0, *source.shape):
+        return source
+    return Tile(source, box)
 
 
-def around(prompt: Prompt, shape: tuple[int, int], side: int) -> Box:
+def crop_around(prompt: Prompt, shape: tuple[int, int], side: int) -> Box:
     """Return a part with a prompt near its middle: ``side`` pixels or more, and twice the prompt.
 
     Prompts that are close to each other have the same part.
     """
-    corners = np.array([*prompt.positive, *(c for b in prompt.boxes for c in (b[:2], b[2:]))])
-    low, high = corners.min(0), corners.max(0)
+    corners = [*prompt.positive]
+    for y0, x0, y1, x1 in prompt.boxes:
+        corners += [(y0, x0), (y1, x1)]
+    low = np.min(corners, axis=0)
+    high = np.max(corners, axis=0)
     while side < 2 * float((high - low).max()):
         side *= 2
     if _WHOLE * side >= max(shape):
         return (0, 0, *shape)
     step = side // 2
     # The part whose middle is nearest, of those on a grid of half their size.
-    starts = [
-        min(max(round((middle - step) / step) * step, 0), max(length - side, 0))
-        for middle, length in zip(((low + high) / 2).tolist(), shape, strict=True)
-    ]
-    return (*starts, min(starts[0] + side, shape[0]), min(starts[1] + side, shape[1]))
+    starts: list[int] = []
+    for middle, length in zip(((low + high) / 2).tolist(), shape, strict=True):
+        start = max(round((middle - step) / step) * step, 0)
+        starts.append(min(start, max(length - side, 0)))
+    y, x = starts
+    return (y, x, min(y + side, shape[0]), min(x + side, shape[1]))
 
 
-def within(prompt: Prompt, box: Box) -> Prompt:
+def to_crop(prompt: Prompt, box: Box) -> Prompt:
     """Return a prompt in the coordinates of a part; negative points elsewhere are left out."""
     y, x = box[:2]
 
-    def points(those: Sequence[Point]) -> tuple[Point, ...]:
-        return tuple((p[0] - y, p[1] - x) for p in those)
+    def moved(points: Sequence[Point]) -> tuple[Point, ...]:
+        return tuple((row - y, column - x) for row, column in points)
 
-    def near(point: Point) -> bool:
+    def is_near(point: Point) -> bool:
         return box[0] - 0.5 <= point[0] < box[2] and box[1] - 0.5 <= point[1] < box[3]
 
-    boxes: tuple[FloatBox, ...] = tuple(
-        (b[0] - y, b[1] - x, b[2] - y, b[3] - x) for b in prompt.boxes
+    boxes: list[FloatBox] = []
+    for y0, x0, y1, x1 in prompt.boxes:
+        boxes.append((y0 - y, x0 - x, y1 - y, x1 - x))
+    return replace(
+        prompt,
+        boxes=tuple(boxes),
+        positive=moved(prompt.positive),
+        negative=moved([point for point in prompt.negative if is_near(point)]),
     )
-    negative = points([point for point in prompt.negative if near(point)])
-    return replace(prompt, boxes=boxes, positive=points(prompt.positive), negative=negative)
 
 
 def is_cut(region: Region | None, box: Box, shape: tuple[int, int]) -> bool:
@@ -115,29 +126,48 @@ def _starts(length: int, side: int) -> list[int]:
     return [round(i * max(length - side, 0) / max(count - 1, 1)) for i in range(count)]
 
 
-def distinct(seen: Sequence[tuple[float, Box, Region, Any]]) -> list[Any]:
-    """Return the last of each (score, part, region, ...) without what a better one is, elsewhere.
+class Sighting(NamedTuple):
+    """A region as one tile shows it."""
 
-    Of one part, boxes have been compared already: it may have a nucleus and its cell.
+    score: float
+    tile: Box
+    region: Region
+    answer: Any  # what the caller gets back
+
+
+def distinct(sightings: Sequence[Sighting]) -> list[Any]:
+    """Return the answers without those that another tile shows better.
+
+    Of one tile, boxes have been compared already: it may have a nucleus and its cell.
     """
-    order = sorted(seen, key=lambda one: -one[0])
-    boxes = np.array([region.bbox for _, _, region, _ in order]).reshape(-1, 4)
+    # The best first: a sighting is compared with better ones alone.
+    order = sorted(sightings, key=lambda sighting: -sighting.score)
+    boxes = np.array([sighting.region.bbox for sighting in order]).reshape(-1, 4)
     kept: list[int] = []
-    for number, (_, part, region, _) in enumerate(order):
-        box, others = boxes[number], boxes[kept]
-        meets = (np.maximum(box[:2], others[:, :2]) < np.minimum(box[2:], others[:, 2:])).all(1)
-        near = [order[kept[place]] for place in np.flatnonzero(meets)]
-        if not any(one[1] != part and _iou(region, one[2]) > _SAME for one in near):
+    for number, sighting in enumerate(order):
+        box = boxes[number]
+        kept_boxes = boxes[kept]
+        starts = np.maximum(box[:2], kept_boxes[:, :2])
+        ends = np.minimum(box[2:], kept_boxes[:, 2:])
+        better = [order[kept[place]] for place in np.flatnonzero((starts < ends).all(1))]
+        if not any(_is_same(sighting, another) for another in better):
             kept.append(number)
-    return [order[number][3] for number in kept]
+    return [order[number].answer for number in kept]
 
 
-def _iou(one: Region, other: Region) -> float:
-    y0, x0 = max(one.bbox[0], other.bbox[0]), max(one.bbox[1], other.bbox[1])
-    y1, x1 = min(one.bbox[2], other.bbox[2]), min(one.bbox[3], other.bbox[3])
+def _is_same(sighting: Sighting, another: Sighting) -> bool:
+    """Return whether two tiles show one thing."""
+    return sighting.tile != another.tile and _iou(sighting.region, another.region) > _SAME
+
+
+def _iou(first: Region, second: Region) -> float:
+    y0 = max(first.bbox[0], second.bbox[0])
+    x0 = max(first.bbox[1], second.bbox[1])
+    y1 = min(first.bbox[2], second.bbox[2])
+    x1 = min(first.bbox[3], second.bbox[3])
     inside = []
-    for region in (one, other):
+    for region in (first, second):
         y, x = region.bbox[:2]
         inside.append(region.mask[y0 - y : y1 - y, x0 - x : x1 - x] > 0)
     shared = np.count_nonzero(inside[0] & inside[1])
-    return shared / (one.area + other.area - shared)
+    return shared / (first.area + second.area - shared)

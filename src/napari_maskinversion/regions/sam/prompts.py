@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ...base.label_blocks import LARGEST, join
 from ...base.reading import read_rows
 from ...base.regions import Region
 from ...base.validation import FrozenModel, setting
+from ...base.wording import counted, listed
 
 Point = tuple[float, float]
 FloatBox = tuple[float, float, float, float]
@@ -112,11 +113,20 @@ class Prompt:
         """The prompt in words: "box, 2 points"."""
         parts = []
         if self.boxes:
-            parts.append("box" if len(self.boxes) == 1 else f"{len(self.boxes)} boxes")
-        for count, what in ((len(self.positive), "point"), (len(self.negative), "negative point")):
+            count = len(self.boxes)
+            parts.append("box" if count == 1 else f"{count} boxes")
+        for count, noun in ((len(self.positive), "point"), (len(self.negative), "negative point")):
             if count:
-                parts.append(f"{count} {what}{'s' * (count != 1)}")
+                parts.append(counted(count, noun))
         return ", ".join(parts)
+
+
+class _PlacedBox(NamedTuple):
+    """A box of an object; the smallest comes first."""
+
+    area: float
+    number: int
+    box: FloatBox
 
 
 def gather(
@@ -131,13 +141,16 @@ def gather(
     if not boxes and not points:
         raise InputError("There is neither a box nor a point; draw or list one at least.")
     free = _free_numbers([*boxes, *points])
-    inside = [(_clip(mark, shape), mark) for mark in boxes]
+    clipped = [_clip(mark, shape) for mark in boxes]  # all of them, before a number is used
     objects: dict[int, _Object] = {}
-    placed = []
-    for cut, mark in inside:
-        number = next(free) if mark.object is None else mark.object
-        objects.setdefault(number, _Object(mark.name)).boxes.append(cut)
-        placed.append(((cut[2] - cut[0]) * (cut[3] - cut[1]), number, cut))
+    placed: list[_PlacedBox] = []
+    for box, mark in zip(clipped, boxes, strict=True):
+        number = mark.object
+        if number is None:
+            number = next(free)
+        objects.setdefault(number, _Object(mark.name)).boxes.append(box)
+        y0, x0, y1, x1 = box
+        placed.append(_PlacedBox((y1 - y0) * (x1 - x0), number, box))
     everywhere: list[Point] = []
     for point in points:
         y, x = point.point
@@ -147,26 +160,37 @@ def gather(
                 f"{point.name}: the point (row {y:g}, column {x:g}) lies outside the image of "
                 f"{shape[0]} rows and {shape[1]} columns."
             )
-        around = [(area, number) for area, number, box in placed if is_inside(point.point, box)]
-        own = point.object or (min(around)[1] if around else None)
-        if own is None and not point.positive:
-            everywhere.append(point.point)
-            continue
-        one = objects.setdefault(next(free) if own is None else own, _Object(point.name))
-        (one.positive if point.positive else one.negative).append(point.point)
-    lost = [one.name for one in objects.values() if not one.boxes and not one.positive]
-    if lost or not objects:
-        name = lost[0] if lost else points[0].name
-        raise InputError(f"An object has only negative points ({name}). {_ADVICE}")
-    return [
-        Prompt(
-            id=number,
-            boxes=tuple(one.boxes),
-            positive=tuple(one.positive),
-            negative=(*one.negative, *everywhere),
+        object_number = point.object
+        if not object_number:
+            around = [box for box in placed if is_inside(point.point, box.box)]
+            if around:  # the smallest one
+                object_number = min(around).number
+        if object_number is None:
+            if not point.positive:
+                everywhere.append(point.point)
+                continue
+            object_number = next(free)
+        target = objects.setdefault(object_number, _Object(point.name))
+        if point.positive:
+            target.positive.append(point.point)
+        else:
+            target.negative.append(point.point)
+    if not objects:
+        raise InputError(f"An object has only negative points ({points[0].name}). {_ADVICE}")
+    prompts = []
+    for number, drawn in sorted(objects.items()):
+        if not drawn.boxes and not drawn.positive:
+            raise InputError(f"An object has only negative points ({drawn.name}). {_ADVICE}")
+        negative = (*drawn.negative, *everywhere)
+        prompts.append(
+            Prompt(
+                id=number,
+                boxes=tuple(drawn.boxes),
+                positive=tuple(drawn.positive),
+                negative=negative,
+            )
         )
-        for number, one in sorted(objects.items())
-    ]
+    return prompts
 
 
 @dataclass(slots=True)
@@ -227,7 +251,8 @@ def regions_of_boxes(prompts: Sequence[Prompt]) -> list[Region]:
             )
         parts = []
         for box in prompt.boxes:
-            (y0, y1), (x0, x1) = _pixels(box[0], box[2]), _pixels(box[1], box[3])
+            y0, y1 = _pixels(box[0], box[2])
+            x0, x1 = _pixels(box[1], box[3])
             parts.append((y0, x0, np.ones((y1 - y0, x1 - x0), bool)))
         joined, mask = join(parts)
         regions.append(Region(prompt.id, joined, mask))
@@ -236,7 +261,8 @@ def regions_of_boxes(prompts: Sequence[Prompt]) -> list[Region]:
 
 def _pixels(low: float, high: float) -> tuple[int, int]:
     """Return first and end of the pixels with centres in an interval, else of its middle pixel."""
-    first, stop = int(np.ceil(low)), int(np.floor(high)) + 1
+    first = int(np.ceil(low))
+    stop = int(np.floor(high)) + 1
     if first < stop:
         return first, stop
     middle = int(np.floor((low + high) / 2 + 0.5))
@@ -253,10 +279,11 @@ def read_boxes(path: Path, on_note: Callable[[str], object] = lambda _: None) ->
     rows, columns = _table(path, _CORNERS, "object")
     boxes = []
     corners: dict[str, list[list[float]]] = {}  # Of napari's shapes
-    others: dict[str, str] = {}
+    kinds: dict[str, str] = {}  # Of napari's shapes that are no rectangles
     for name, row in rows:
-        if (kind := row.get("shape-type", "rectangle").lower()) != "rectangle":
-            others[row.get("index", name)] = kind
+        kind = row.get("shape-type", "rectangle").lower()
+        if kind != "rectangle":
+            kinds[row.get("index", name)] = kind
             continue
         values = [_number(row[key], key, name) for key in columns]
         if columns == _CORNERS:
@@ -266,14 +293,15 @@ def read_boxes(path: Path, on_note: Callable[[str], object] = lambda _: None) ->
             boxes.append(BoxMark(box=(y0, x0, y1, x1), name=name, object=number))
         else:
             corners.setdefault(row.get("index", name), []).append(values)
-    if others:
-        some = ", ".join(f"{index} ({kind})" for index, kind in list(others.items())[:5])
-        said = f"{path}: the shapes {some}{', ...' * (len(others) > 5)} are no rectangles"
+    if kinds:
+        shapes = listed(f"{index} ({kind})" for index, kind in kinds.items())
+        note = f"{path}: the shapes {shapes} are no rectangles"
         if not boxes and not corners:
-            raise InputError(f"{said}; to use them as regions: run IMAGE {path.name}.")
-        on_note(f"{said} and were left out.")
+            raise InputError(f"{note}; to use them as regions: run IMAGE {path.name}.")
+        on_note(f"{note} and were left out.")
     for index, vertices in corners.items():
-        (y0, x0), (y1, x1) = np.min(vertices, axis=0).tolist(), np.max(vertices, axis=0).tolist()
+        y0, x0 = np.min(vertices, axis=0).tolist()
+        y1, x1 = np.max(vertices, axis=0).tolist()
         boxes.append(BoxMark(box=(y0, x0, y1, x1), name=f"{path.name}, shape {index}"))
     return boxes
 
@@ -289,7 +317,8 @@ def read_points(path: Path) -> list[PointMark]:
     for name, row in rows:
         y, x = (_number(row[key], key, name) for key in columns)
         label = row.get("label", "") or row.get("positive", "")
-        positive, number = positive_of(label), object_of(row.get("object", ""), name)
+        positive = positive_of(label)
+        number = object_of(row.get("object", ""), name)
         if positive is None:
             raise InputError(f"{name}: label is {label!r}; say positive or negative (1 or 0).")
         points.append(PointMark(point=(y, x), name=name, positive=positive, object=number))
@@ -303,9 +332,9 @@ def _table(
 
     Refuses coordinates on several planes.
     """
-    rows: list[tuple[str, Row]] = [
-        (f"{path.name}, line {line}", row) for line, row in read_rows(path, "table of marks")
-    ]
+    rows: list[tuple[str, Row]] = []
+    for line, row in read_rows(path, "table of marks"):
+        rows.append((f"{path.name}, line {line}", row))
     first = rows[0][1]
     axes = tuple(f"axis-{i}" for i in range(len(first)) if f"axis-{i}" in first)
     for axis in axes[:-2]:
@@ -344,4 +373,8 @@ def object_of(value: Any, name: str) -> int | None:
 def positive_of(label: Any) -> bool | None:
     """Return whether a label says that a point is on its object; None for any other word."""
     word = str(label).strip().lower().removesuffix(".0")
-    return False if word in _NO else True if word in _YES or not word else None
+    if word in _NO:
+        return False
+    if word in _YES or not word:
+        return True
+    return None

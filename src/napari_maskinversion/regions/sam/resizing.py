@@ -110,7 +110,8 @@ class Candidate:
         y0, x0, y1, x1 = self.box
         if not self.values.size or x0 >= x1:
             return None
-        (y, x), (height, width) = self.origin, self.values.shape
+        (y, x) = self.origin
+        (height, width) = self.values.shape
         down, across = _enlarging(self.size, self.stages)
         wide = (across[x0:x1, x : x + width] @ self.values.T).T
         down = down[y0:y1, y : y + height]
@@ -127,9 +128,17 @@ def crop_map(score: float, logits: Array, stages: Stages) -> Candidate:
     ends = []
     for axis, matrix in enumerate(_enlarging(size, stages)):
         positive = np.flatnonzero((logits > 0).any(1 - axis))
-        span = slice(positive[0], positive[-1] + 1) if len(positive) else slice(0, 0)
+        if len(positive):
+            span = slice(positive[0], positive[-1] + 1)
+        else:
+            span = slice(0, 0)
         reached = np.flatnonzero(np.diff(matrix[:, span].indptr))
-        start, stop = (int(reached[0]), int(reached[-1]) + 1) if len(reached) else (0, 0)
+        if len(reached):
+            start = int(reached[0])
+            stop = int(reached[-1]) + 1
+        else:
+            start = 0
+            stop = 0
         needed = matrix[start:stop].indices
         ends.append((start, stop, int(needed.min(initial=size[axis])), int(needed.max(initial=-1))))
     (y0, y1, top, bottom), (x0, x1, left, right) = ends
@@ -155,10 +164,12 @@ def _enlarging(size: Size, stages: Stages) -> list[Any]:
     for axis, count in enumerate(size):
         whole = sparse.eye_array(count, dtype=np.float32, format="csr")
         for targets, used in stages:
-            have, rows = whole.shape[0], np.arange(used[axis])
+            have = whole.shape[0]
+            rows = np.arange(used[axis])
             places = np.clip((rows + 0.5) * (have / targets[axis]) - 0.5, 0, have - 1)
             low = places.astype(np.intp)
-            high, share = np.minimum(low + 1, have - 1), (places - low).astype(np.float32)
+            high = np.minimum(low + 1, have - 1)
+            share = (places - low).astype(np.float32)
             pairs = np.r_[rows, rows], np.r_[low, high]
             step = sparse.csr_array((np.r_[1 - share, share], pairs), (len(rows), have))
             whole = step @ whole

@@ -107,7 +107,8 @@ def _sam_of(shapes: Mapping[str, tuple[int, ...]]) -> Sam:
     patch = shapes["image_encoder.patch_embed.proj.weight"][-1]
     depth = count("image_encoder.blocks.")
     # Along a side of each block's attention window: blocks as large as the grid attend to all.
-    windows, head = [], 1
+    windows = []
+    head = 1
     for block in range(depth):
         rows, head = shapes[f"image_encoder.blocks.{block}.attn.rel_pos_h"]
         windows.append((rows + 1) // 2)

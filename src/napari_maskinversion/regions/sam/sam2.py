@@ -49,18 +49,20 @@ class Sam2(Segmenter):
                 input_boxes=None if boxes is None else boxes[None],
                 input_masks=None,
             )
-            answers = [
-                self.model.mask_decoder(
-                    image_embeddings=features[-1],
-                    image_positional_embeddings=self.model.get_image_wide_positional_embeddings(),
-                    sparse_prompt_embeddings=sparse,
-                    dense_prompt_embeddings=dense,
-                    multimask_output=several,
-                    high_resolution_features=features[:-1],
+            answers = []
+            for several in (False, True):
+                answers.append(
+                    self.model.mask_decoder(
+                        image_embeddings=features[-1],
+                        image_positional_embeddings=self.model.get_image_wide_positional_embeddings(),
+                        sparse_prompt_embeddings=sparse,
+                        dense_prompt_embeddings=dense,
+                        multimask_output=several,
+                        high_resolution_features=features[:-1],
+                    )
                 )
-                for several in (False, True)
-            ]
-        maps, scores = (torch.cat([answer[i][0] for answer in answers], 1) for i in (0, 1))
+        maps = torch.cat([maps_of_objects[0] for maps_of_objects, _ in answers], 1)
+        scores = torch.cat([scores_of_objects[0] for _, scores_of_objects in answers], 1)
         return maps, scores
 
     def stages(self, view: SamInput, target: Size) -> Stages:
@@ -70,9 +72,8 @@ class Sam2(Segmenter):
 
 def normalised(pixels: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
     """Return an image (1, 3, h, w) of 0..255 as a model of transformers takes it."""
-    shift, scale = (
-        torch.tensor(values, device=pixels.device)[:, None, None] for values in (mean, std)
-    )
+    shift = torch.tensor(mean, device=pixels.device)[:, None, None]
+    scale = torch.tensor(std, device=pixels.device)[:, None, None]
     return (pixels / 255 - shift) / scale
 
 
@@ -83,10 +84,9 @@ def telling_blocks(blocks: Any, on_block: OnBlock) -> Iterator[None]:
     def tell(number: int, *_: Any) -> None:
         on_block(number, len(blocks))
 
-    hooks = [
-        block.register_forward_pre_hook(partial(tell, number))
-        for number, block in enumerate(blocks)
-    ]
+    hooks = []
+    for number, block in enumerate(blocks):
+        hooks.append(block.register_forward_pre_hook(partial(tell, number)))
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from ...images.plane_source import PlaneSource
 from .prompts import AutomaticConfig
 from .resizing import crop_map, resize_for_sam
 from .sam2 import normalised, telling_blocks
-from .segmenter import Segmented, each_once
+from .segmenter import Segmented, merge_tiles
 
 _HALF: Final = (0.5, 0.5, 0.5)  # mean and deviation of its pixels
 _LENGTH: Final = 32  # tokens of its text
@@ -54,9 +54,14 @@ class Concepts:
     def segment_everything(self, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
         """Find everything in a plane that is what one of the words says."""
         source.check()
-        return [one for words in self.words for one in self._found(words, source, config)]
+        segmented: list[Segmented] = []
+        for words in self.words:
+            segmented += self._segment_words(words, source, config)
+        return segmented
 
-    def _found(self, words: str, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
+    def _segment_words(
+        self, words: str, source: PlaneSource, config: AutomaticConfig
+    ) -> list[Segmented]:
         tokens = self.tokenizer(
             words,
             padding="max_length",
@@ -67,7 +72,7 @@ class Concepts:
         with forward_only(self.device):
             text = self.model.get_text_features(**tokens, return_dict=True)
         look = partial(self._look, words, text, tokens["attention_mask"])
-        return each_once(source, self.side, look, whole=config.whole)
+        return merge_tiles(source, self.side, look, whole=config.whole)
 
     def _look(self, words: str, text: Any, mask: Any, source: PlaneSource) -> list[Segmented]:
         view = resize_for_sam(source, self.side, square=True)
@@ -88,6 +93,6 @@ class Concepts:
         for row in torch.nonzero(scores > _SCORE).flatten().tolist():
             logits = answer.pred_masks[0, row].float().cpu().numpy()
             candidate = crop_map(float(scores[row]), logits, ((view.plane, view.plane),))
-            one = Segmented(id=0, text=words, candidates=(candidate,), shape=view.plane)
-            regions.append(one)
+            segmented = Segmented(id=0, text=words, candidates=(candidate,), shape=view.plane)
+            regions.append(segmented)
         return regions

@@ -40,12 +40,16 @@ class CheckpointSpec:
     def folder(self) -> Path:
         """Folder of the downloaded files."""
         folder = cache_folder() / "sam"
-        return folder / self.name if self.repository else folder
+        if self.repository:
+            return folder / self.name
+        return folder
 
     @property
     def file(self) -> str:
         """File name."""
-        return WEIGHTS if self.repository else self.url.rpartition("/")[2]
+        if self.repository:
+            return WEIGHTS
+        return self.url.rpartition("/")[2]
 
     @property
     def path(self) -> Path:
@@ -57,7 +61,9 @@ class CheckpointSpec:
         if not self.repository:
             return self.remote_file()
         whole = (self.folder / CONFIG).is_file()
-        return recorded_weights(self.folder) if whole else None
+        if whole:
+            return recorded_weights(self.folder)
+        return None
 
     def remote_file(self) -> RemoteFile:
         """Return the file for `download` as the server announces it; fetches what goes with it."""
@@ -80,7 +86,9 @@ class CheckpointSpec:
     @property
     def state(self) -> Literal["on disk", "to fetch"]:
         """Whether the file must be downloaded."""
-        return "on disk" if self.is_on_disk else "to fetch"
+        if self.is_on_disk:
+            return "on disk"
+        return "to fetch"
 
 
 def _hiera(size: str, title: str, megabytes: int) -> CheckpointSpec:

@@ -17,7 +17,9 @@ from .segmenter import Segmenter
 
 def load_segmenter(path: str | Path, device: str = "auto") -> Segmenter:
     """Load a SAM checkpoint: a file of SAM 1, or of SAM 2 with its folder."""
-    place, name, chosen = Path(path), name_of(Path(path)), choose_device(device)
+    place = Path(path)
+    name = name_of(place)
+    chosen = choose_device(device)
     folder = folder_of(place)
     if folder is None:
         from .sam1 import Sam1, load_sam
@@ -51,7 +53,8 @@ def _filled(architecture: Any, folder: Path, device: torch.device) -> Any:
     """Load a model of transformers from a folder; each parameter must have its value."""
     from transformers.utils import logging
 
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()  # it warns that these are folders for videos
     logging.disable_progress_bar()
     try:

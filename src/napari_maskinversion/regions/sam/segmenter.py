@@ -24,7 +24,7 @@ from ...base.regions import Region
 from ...engine.compute.compute_lock import computing
 from ...images.plane_source import Box, PlaneSource
 from ..cleanup import CleanUp, clean_region
-from .parts import all_parts, around, distinct, is_cut, part_of, within
+from .parts import Sighting, all_parts, crop_around, distinct, is_cut, part_of, to_crop
 from .prompts import AutomaticConfig, FloatBox, Point, Prompt, is_inside
 from .resizing import Candidate, SamInput, Size, Stages, crop_map, fitted, resize_for_sam
 
@@ -66,17 +66,20 @@ class Segmented:
             return region
         return clean_region(region, self.shape, cleanup)
 
-    def moved(self, box: Box, shape: Size) -> Segmented:
-        """Return the answer of a part of a plane as one of the plane."""
-        candidates = tuple(replace(one, corner=box[:2]) for one in self.candidates)
+    def to_plane(self, tile: Box, shape: Size) -> Segmented:
+        """Return the answer of a tile of a plane as one of the plane."""
+        candidates = tuple(replace(candidate, corner=tile[:2]) for candidate in self.candidates)
         return replace(self, candidates=candidates, shape=shape)
 
-    def uncut(self, box: Box) -> Segmented:
-        """Leave out the candidates that are cut by their part."""
-        if box == (0, 0, *self.shape):
+    def without_cut_candidates(self, tile: Box) -> Segmented:
+        """Leave out the candidates that are cut by their tile."""
+        if tile == (0, 0, *self.shape):
             return self
-        kept = [one for one in self.candidates if not is_cut(one.region(0), box, self.shape)]
-        return replace(self, candidates=tuple(kept))
+        whole = []
+        for candidate in self.candidates:
+            if not is_cut(candidate.region(0), tile, self.shape):
+                whole.append(candidate)
+        return replace(self, candidates=tuple(whole))
 
 
 class _Query(NamedTuple):
@@ -129,34 +132,49 @@ class Segmenter(ABC):
     def segment(
         self, source: PlaneSource, prompts: Sequence[Prompt], *, whole: bool = False
     ) -> list[Segmented]:
-        """Find candidate masks of objects; on a large plane in parts of it, unless ``whole``."""
-        source.check()
-        done: dict[int, Segmented] = {}
-        rising = _Rising()
-        side = max(source.shape) if whole else self.side
-        while waiting := [place for place in range(len(prompts)) if place not in done]:
-            parts: dict[Box, list[int]] = {}
-            for place in waiting:
-                parts.setdefault(around(prompts[place], source.shape, side), []).append(place)
-            for number, (box, places) in enumerate(parts.items()):
-                own = [within(prompts[place], box) for place in places]
-                before = len(done) / len(prompts)
-                share = (1 - before) / (len(parts) - number)
-                with telling(partial(rising.news, before, share)):
-                    answers = self._segment_part(part_of(source, box), own)
-                for place, answer in zip(places, answers, strict=True):
-                    moved = answer.moved(box, source.shape)
-                    if not is_cut(moved.region(), box, source.shape):
-                        done[place] = moved.uncut(box)
-            side *= 2
-        return [done[place] for place in range(len(prompts))]
+        """Find candidate masks of objects; on a large plane in tiles of it, unless ``whole``.
 
-    def _segment_part(self, source: PlaneSource, prompts: Sequence[Prompt]) -> list[Segmented]:
+        A mask that touches the edge of its tile may be cut off, so its prompt is tried again in a
+        tile twice as large.
+        """
+        source.check()
+        segmented: dict[int, Segmented] = {}
+        progress = _MonotonicProgress()
+        tile_side = max(source.shape) if whole else self.side
+        pending = list(range(len(prompts)))
+        # The last tile is the whole plane, which cuts nothing off.
+        while pending:
+            tiles: dict[Box, list[int]] = {}
+            for index in pending:
+                tile = crop_around(prompts[index], source.shape, tile_side)
+                tiles.setdefault(tile, []).append(index)
+            for number, (tile, indices) in enumerate(tiles.items()):
+                done = len(segmented) / len(prompts)
+                # What prompts of this tile have to be tried again is not known yet.
+                share = (1 - done) / (len(tiles) - number)
+                with telling(partial(progress.reported, done, share)):
+                    answers = self._segment_tile(source, tile, [prompts[i] for i in indices])
+                for index, answer in zip(indices, answers, strict=True):
+                    if not is_cut(answer.region(), tile, source.shape):
+                        segmented[index] = answer.without_cut_candidates(tile)
+            pending = [index for index in pending if index not in segmented]
+            tile_side *= 2
+        return [segmented[index] for index in range(len(prompts))]
+
+    def _segment_tile(
+        self, source: PlaneSource, tile: Box, prompts: Sequence[Prompt]
+    ) -> list[Segmented]:
+        """Return the answers to prompts of the plane that lie in one tile."""
+        tile_prompts = [to_crop(prompt, tile) for prompt in prompts]
+        answers = self._answers(part_of(source, tile), tile_prompts)
+        return [answer.to_plane(tile, source.shape) for answer in answers]
+
+    def _answers(self, source: PlaneSource, prompts: Sequence[Prompt]) -> list[Segmented]:
         view, features = self._encode(source, _ENCODING)
         answers: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        queries = [
-            query for place, prompt in enumerate(prompts) for query in _queries(place, prompt)
-        ]
+        queries: list[_Query] = []
+        for place, prompt in enumerate(prompts):
+            queries.extend(_queries(place, prompt))
         done = 0
         for batch in _batches(queries):
             share = _ENCODING + (1 - _ENCODING) * done / len(queries)
@@ -165,9 +183,10 @@ class Segmenter(ABC):
             for query, query_maps, query_scores in zip(batch, maps, scores, strict=True):
                 answers.setdefault(query.place, []).append((query_maps, query_scores))
             done += len(batch)
-        return [
-            self._segmented(prompt, answers[place], view) for place, prompt in enumerate(prompts)
-        ]
+        segmented = []
+        for place, prompt in enumerate(prompts):
+            segmented.append(self._segmented(prompt, answers[place], view))
+        return segmented
 
     def _encode(self, source: PlaneSource, share: float) -> tuple[SamInput, Any]:
         """Return the input of a plane and its embedding, cached if possible.
@@ -195,22 +214,28 @@ class Segmenter(ABC):
         down, across = view.scale
         points = boxes = None
         if batch[0].points:
-            coordinates = [[(x * across, y * down) for y, x in query.points] for query in batch]
-            labels = [[at < query.positive for at in range(len(query.points))] for query in batch]
+            coordinates = []
+            labels = []
+            for query in batch:
+                coordinates.append([(x * across, y * down) for y, x in query.points])
+                labels.append(np.arange(len(query.points)) < query.positive)
             points = (
                 torch.tensor(coordinates, dtype=torch.float32, device=self.device),
-                torch.tensor(labels, device=self.device).int(),
+                torch.tensor(np.array(labels), device=self.device).int(),
             )
         if batch[0].box is not None:
-            corners = [
-                (x0 * across, y0 * down, x1 * across, y1 * down)
-                for y0, x0, y1, x1 in (query.box for query in batch if query.box is not None)
-            ]
+            corners = []
+            for query in batch:
+                if query.box is not None:
+                    y0, x0, y1, x1 = query.box
+                    corners.append((x0 * across, y0 * down, x1 * across, y1 * down))
             boxes = torch.tensor(corners, dtype=torch.float32, device=self.device)
         maps, scores = self.decode(features, points, boxes)
         # The first mask is for unambiguous prompts, so not for a single point.
         ambiguous = batch[0].box is None and len(batch[0].points) == 1
-        first = 1 if ambiguous and maps.shape[1] > 1 else 0
+        first = 0
+        if ambiguous and maps.shape[1] > 1:
+            first = 1
         return list(maps[:, first:].cpu()), list(scores[:, first:].cpu())
 
     def _segmented(
@@ -232,12 +257,15 @@ class Segmenter(ABC):
         """
         source.check()
         look = partial(self._everything_in, config)
-        return each_once(source, self.side, look, whole=config.whole)
+        return merge_tiles(source, self.side, look, whole=config.whole)
 
     def _everything_in(self, config: AutomaticConfig, source: PlaneSource) -> list[Segmented]:
         view, features = self._encode(source, _ENCODING_OF_GRID)
         # Never finer than SAM's input: 48 maps of a large plane would not fit into memory.
-        frame = view.plane if max(view.plane) <= self.side else fitted(view.plane, self.side)
+        if max(view.plane) <= self.side:
+            frame = view.plane
+        else:
+            frame = fitted(view.plane, self.side)
         grid = build_point_grid(config.points_per_side) * view.size[::-1]
         seen: list[tuple[Region, float]] = []
         for start in range(0, len(grid), config.batch):
@@ -250,20 +278,25 @@ class Segmenter(ABC):
             # The first of four masks is for unambiguous prompts.
             seen += _sure(maps[:, 1:], scores[:, 1:], self.stages(view, frame), config)
         # As segment-anything compares boxes: up to their last pixels.
-        boxes = [(x0, y0, x1 - 1.0, y1 - 1.0) for y0, x0, y1, x1 in (one.bbox for one, _ in seen)]
+        boxes: list[tuple[float, float, float, float]] = []
+        for region, _ in seen:
+            top, left, bottom, right = region.bbox
+            boxes.append((left, top, right - 1.0, bottom - 1.0))
         sure = torch.tensor([score for _, score in seen])
         kept = nms(torch.tensor(boxes).reshape(-1, 4), sure, config.overlap)
         ratio = view.plane[0] * view.plane[1] / (frame[0] * frame[1])
         segmented = []
-        for region, score in (seen[place] for place in kept.tolist()):
+        for place in kept.tolist():
+            region, score = seen[place]
             if region.area * ratio >= config.min_area:
                 # The enlarged outline is half way between inside and outside.
                 y0, x0, y1, x1 = region.bbox
                 logits = np.full(frame, -1, np.float32)
                 logits[y0:y1, x0:x1][region.mask] = 1
                 candidate = crop_map(score, logits, ((view.plane, view.plane),))
-                one = Segmented(id=0, text="", candidates=(candidate,), shape=view.plane)
-                segmented.append(one)
+                segmented.append(
+                    Segmented(id=0, text="", candidates=(candidate,), shape=view.plane)
+                )
         return segmented
 
 
@@ -274,8 +307,13 @@ def _sure(
     for size, used in stages:
         maps = interpolate(maps, size, mode="bilinear", align_corners=False)
         maps = maps[..., : used[0], : used[1]]
-    known = scores > config.score if config.score else torch.ones_like(scores, dtype=torch.bool)
-    maps, scores = maps[known], scores[known]
+    if config.score:
+        sure = scores > config.score
+        maps = maps[sure]
+        scores = scores[sure]
+    else:
+        maps = maps.flatten(0, 1)
+        scores = scores.flatten()
     stable = ~(calculate_stability_score(maps, 0.0, 1.0) < config.stability)
     masks = (maps[stable] > 0).cpu().numpy()
     for mask, score in zip(masks, scores[stable].tolist(), strict=True):
@@ -284,51 +322,57 @@ def _sure(
             yield region, score
 
 
-def each_once(
+def merge_tiles(
     source: PlaneSource,
     side: int,
     look: Callable[[PlaneSource], list[Segmented]],
     *,
     whole: bool,
 ) -> list[Segmented]:
-    """Return what is seen in a plane and its parts, largest first; numbered from 1."""
+    """Return what is seen in a plane and its tiles, largest first; numbered from 1."""
     shape = source.shape
-    boxes: list[Box] = [(0, 0, *shape)] if whole else list(all_parts(shape, side))
-    seen: list[tuple[float, Box, Region, Segmented]] = []
-    rising = _Rising()
-    for number, box in enumerate(boxes):
-        with telling(partial(rising.news, number / len(boxes), 1 / len(boxes))):
-            answers = look(part_of(source, box))
-        for one in answers:
-            moved = one.moved(box, shape)
-            region = moved.region()
-            if region is not None and not is_cut(region, box, shape):
-                seen.append((one.scores[0], box, region, moved))
-    areas = {id(one): region.area for *_, region, one in seen}
-    kept = sorted(distinct(seen), key=lambda one: -areas[id(one)])
-    return [replace(one, id=number) for number, one in enumerate(kept, 1)]
+    tiles: list[Box] = [(0, 0, *shape)]
+    if not whole:
+        tiles = list(all_parts(shape, side))
+    sightings = []
+    areas: dict[int, float] = {}  # by the identity of an answer
+    progress = _MonotonicProgress()
+    for number, tile in enumerate(tiles):
+        with telling(partial(progress.reported, number / len(tiles), 1 / len(tiles))):
+            answers = look(part_of(source, tile))
+        for answer in answers:
+            answer_of_plane = answer.to_plane(tile, shape)
+            region = answer_of_plane.region()
+            # What a tile cuts off, a neighbour or a larger tile shows whole.
+            if region is not None and not is_cut(region, tile, shape):
+                sightings.append(Sighting(answer.scores[0], tile, region, answer_of_plane))
+                areas[id(answer_of_plane)] = region.area
+    # Of answers with the same area, the one with the higher score comes first.
+    kept = sorted(distinct(sightings), key=lambda answer: -areas[id(answer)])
+    return [replace(answer, id=number) for number, answer in enumerate(kept, 1)]
 
 
 @dataclass(slots=True)
-class _Rising:
-    """Progress of parts as that of the whole, which never falls: a part may be asked again."""
+class _MonotonicProgress:
+    """Progress of tiles as that of the whole, which never falls: a prompt may be tried again."""
 
     reached: float = 0.0
 
-    def news(self, before: float, share: float, news: Tick) -> Tick:
-        self.reached = max(self.reached, before + share * news.fraction)
-        return replace(news, share=self.reached)
+    def reported(self, before: float, share: float, tick_of_tile: Tick) -> Tick:
+        """Return the progress of a tile as that of the whole."""
+        self.reached = max(self.reached, before + share * tick_of_tile.fraction)
+        return replace(tick_of_tile, share=self.reached)
 
 
 def _queries(place: int, prompt: Prompt) -> Iterable[_Query]:
     """Yield a query for each box, with the points in it and the points in no box."""
     for box in prompt.boxes or (None,):
-        others = [other for other in prompt.boxes if other != box]
-        positive = [
-            point
-            for point in prompt.positive
-            if box is None or is_inside(point, box) or not any(is_inside(point, o) for o in others)
-        ]
+        other_boxes = [other for other in prompt.boxes if other != box]
+        positive = []
+        for point in prompt.positive:
+            in_no_other_box = not any(is_inside(point, other) for other in other_boxes)
+            if box is None or is_inside(point, box) or in_no_other_box:
+                positive.append(point)
         yield _Query(place, box, (*positive, *prompt.negative), len(positive))
 
 
@@ -338,4 +382,5 @@ def _batches(queries: Sequence[_Query]) -> Iterable[Sequence[_Query]]:
     for query in queries:
         kinds.setdefault((query.box is None, len(query.points)), []).append(query)
     for same in kinds.values():
-        yield from (same[start : start + _BATCH] for start in range(0, len(same), _BATCH))
+        for start in range(0, len(same), _BATCH):
+            yield same[start : start + _BATCH]
