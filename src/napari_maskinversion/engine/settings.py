@@ -155,7 +155,9 @@ class InversionConfig(Config):
             If there is no such field, or a value cannot work.
         """
         config = config or _DEFAULT
-        return config.changed(**changes) if changes else config
+        if changes:
+            return config.changed(**changes)
+        return config
 
     def check(self, tower: ExplainedTower, device: str = "cpu") -> None:
         """Refuse settings that an image tower cannot work with; warn of what a device ignores.

@@ -114,15 +114,16 @@ def _recorded(
 ) -> CudaGraph:
     graph.record(work)
     if kind not in _tried:
-        before, outcomes = [tensor.clone() for tensor in state], []
+        before = [tensor.clone() for tensor in state]
+        outcomes = []
         for way in (graph.repeat, work):
             way()
             outcomes.append([tensor.clone() for tensor in state])
             for tensor, old in zip(state, before, strict=True):
                 tensor.copy_(old)
-        for one, other in zip(*outcomes, strict=True):
-            if not (one - other).norm() <= _LIKE * other.norm():
-                if not other.isfinite().all():  # whoever uses it refuses the model
+        for recorded, plain in zip(*outcomes, strict=True):
+            if not (recorded - plain).norm() <= _LIKE * plain.norm():
+                if not plain.isfinite().all():  # whoever uses it refuses the model
                     return graph
                 raise ArithmeticError("recorded and plain work disagree")
         _tried.add(kind)
@@ -139,7 +140,8 @@ class CudaGraph:
     """A graph of PyTorch."""
 
     def __init__(self, device: torch.device) -> None:
-        self._graph, self._stream = torch.cuda.CUDAGraph(), _stream(device)
+        self._graph = torch.cuda.CUDAGraph()
+        self._stream = _stream(device)
 
     @staticmethod
     def suits(device: torch.device) -> bool:
@@ -152,22 +154,23 @@ class CudaGraph:
 
         What a graph works on may have been copied by another thread, on another stream.
         """
-        here, own = torch.cuda.current_stream(device), _stream(device)
-        here.wait_stream(own)
-        own.wait_stream(here)
+        current = torch.cuda.current_stream(device)
+        recording_stream = _stream(device)
+        current.wait_stream(recording_stream)
+        recording_stream.wait_stream(current)
 
     def aside(self, work: Callable[[], object]) -> None:
         """Do work after what was asked for before, on the stream of recording.
 
         The default one cannot record.
         """
-        here = torch.cuda.current_stream(self._stream.device)
-        self._stream.wait_stream(here)
+        current = torch.cuda.current_stream(self._stream.device)
+        self._stream.wait_stream(current)
         try:
             with torch.cuda.stream(self._stream):
                 work()
         finally:
-            here.wait_stream(self._stream)
+            current.wait_stream(self._stream)
 
     def record(self, work: Callable[[], object]) -> None:
         """Record work, which is not done now."""

@@ -70,7 +70,9 @@ def lacks_for_kernels(device: torch.device) -> str:
         return "an NVIDIA GPU"
     if torch.cuda.get_device_capability(device) < AMPERE:
         return "an NVIDIA GPU of compute capability 8.0 or higher"
-    return "" if find_spec("triton") else "Triton, a part of PyTorch's CUDA builds for Linux"
+    if find_spec("triton"):
+        return ""
+    return "Triton, a part of PyTorch's CUDA builds for Linux"
 
 
 def kernels_text(device: torch.device) -> str:

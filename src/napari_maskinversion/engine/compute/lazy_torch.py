@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ...base import memory
+from ...base.wording import counted
 
 
 def torch_if_loaded() -> ModuleType | None:
@@ -17,7 +18,9 @@ def torch_if_loaded() -> ModuleType | None:
     torch = sys.modules.get("torch")
     spec = getattr(torch, "__spec__", None)
     importing = getattr(spec, "_initializing", False)
-    return None if importing else torch
+    if importing:
+        return None
+    return torch
 
 
 def likely_gpu() -> str:
@@ -28,14 +31,16 @@ def likely_gpu() -> str:
         built = "+cpu" not in version("torch")
     except PackageNotFoundError:
         return ""
-    return "cuda:0" if built and Path("/proc/driver/nvidia/version").exists() else ""
+    if built and Path("/proc/driver/nvidia/version").exists():
+        return "cuda:0"
+    return ""
 
 
 def device_name(device: str) -> str:
     """Return the name of a device for users."""
     if device == "cpu":
         cores = os.cpu_count() or 1
-        return f"the CPU ({cores} core{'s' * (cores != 1)})"
+        return f"the CPU ({counted(cores, 'core')})"
     if device == "mps":
         return "Apple's GPU"
     torch = torch_if_loaded()

@@ -39,7 +39,9 @@ _MPS_BFLOAT16: Final = (14, 0)  # version of macOS
 def cpu_library() -> Literal["oneDNN", "BLAS"]:
     """Return the library that computes large float32 products on this processor."""
     enabled = bool(torch.backends.mkldnn.enabled)
-    return "oneDNN" if enabled and _onednn_suits_processor() else "BLAS"
+    if enabled and _onednn_suits_processor():
+        return "oneDNN"
+    return "BLAS"
 
 
 @cache
@@ -57,7 +59,8 @@ def multiply(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor
 
     Shapes: out (m, n); returns (m, n).
     """
-    rows, columns = first.shape[0], second.shape[1]
+    rows = first.shape[0]
+    columns = second.shape[1]
     if not goes_to_onednn(rows * first.shape[1] * columns, first, second):
         return torch.mm(first, second, out=out)
     if out is None:
@@ -174,7 +177,10 @@ def check_precision(precision: str, device: torch.device) -> None:
     """Refuse a precision that a device cannot compute with, or only more slowly than float32."""
     need = _missing(precision, device)
     if need:
-        name = processor() if device.type == "cpu" else device.type.upper()
+        if device.type == "cpu":
+            name = processor()
+        else:
+            name = device.type.upper()
         if device.type == "cuda":
             name = torch.cuda.get_device_name(device)
         raise ConfigError(
@@ -193,15 +199,21 @@ def _missing(precision: str, device: torch.device) -> str:
     kind = device.type
     if precision == "bfloat16":
         if kind == "cpu":
-            return "" if cpu_has_bfloat16() else "a processor with AMX or AVX512-BF16, or a GPU"
+            if cpu_has_bfloat16():
+                return ""
+            return "a processor with AMX or AVX512-BF16, or a GPU"
         if kind == "mps":
             recent = torch.backends.mps.is_macos_or_newer(*_MPS_BFLOAT16)
-            return "" if recent else "macOS 14 or newer on Apple's GPUs"
+            if recent:
+                return ""
+            return "macOS 14 or newer on Apple's GPUs"
     if precision == "float16" and kind == "cpu":
         return "a GPU"
     if precision == "tf32" or (precision == "bfloat16" and kind == "cuda"):
         recent = kind == "cuda" and torch.cuda.get_device_capability(device) >= AMPERE
-        return "" if recent else "an NVIDIA GPU of compute capability 8.0 or higher"
+        if recent:
+            return ""
+        return "an NVIDIA GPU of compute capability 8.0 or higher"
     return ""
 
 
@@ -218,7 +230,9 @@ def float32_products(*, tf32: bool = False) -> Iterator[None]:
     torch's switches belong to the process. Hold the compute lock, and not across a ``yield``.
     """
     backends: Any = torch.backends
-    on_gpu = "tf32" if tf32 else "ieee"
+    on_gpu = "ieee"
+    if tf32:
+        on_gpu = "tf32"
     wanted = (
         # Of cuDNN only convolutions matter; torch lets them use tf32 by default.
         (backends.cuda.matmul, on_gpu),

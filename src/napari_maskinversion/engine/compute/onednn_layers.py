@@ -39,7 +39,9 @@ class _OnednnLayers(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         replace = _REPLACEMENTS.get(func)
         result = None if replace is None or kwargs else replace(*args)
-        return func(*args, **(kwargs or {})) if result is None else result
+        if result is None:
+            return func(*args, **(kwargs or {}))
+        return result
 
 
 def _product(rows: Tensor, matrix: Tensor) -> Tensor | None:

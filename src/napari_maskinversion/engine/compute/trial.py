@@ -24,10 +24,14 @@ def fitting(work: Callable[[], Result]) -> Result | None:
 
 
 class Trial:
-    """A faster way; ``told`` says what failed, ``instead`` what is done then and what it costs."""
+    """A faster way.
 
-    def __init__(self, told: str, instead: str) -> None:
-        self._told, self._instead = told, instead
+    ``subject`` says what failed, ``instead`` what is done then and what it costs.
+    """
+
+    def __init__(self, subject: str, instead: str) -> None:
+        self._subject = subject
+        self._instead = instead
         self.works = True  # in this process, as far as is known
 
     def attempt(self, work: Callable[[], Result]) -> Result | None:
@@ -40,16 +44,17 @@ class Trial:
             if is_out_of_memory(error):
                 raise
             self.works = False
-            what = f"{type(error).__name__}: {one_line(error)}"[:200]
+            reason = f"{type(error).__name__}: {one_line(error)}"[:200]
             warnings.warn(
-                f"{self._told} failed on this GPU ({what}); {self._instead}.", stacklevel=2
+                f"{self._subject} failed on this GPU ({reason}); {self._instead}.", stacklevel=2
             )
             return None
 
     @contextmanager
     def off(self) -> Iterator[None]:
         """Do without in a block, to measure what it brings."""
-        before, self.works = self.works, False
+        before = self.works
+        self.works = False
         try:
             yield
         finally:

@@ -47,7 +47,10 @@ class AttentionInputs:
         width = self.tokens.shape[1]
         rows = slice(part * width, (part + 1) * width)
         weight = self.weight[rows].detach().to(self.tokens)
-        bias = None if self.bias is None else self.bias[rows].detach().to(self.tokens)
+        if self.bias is None:
+            bias = None
+        else:
+            bias = self.bias[rows].detach().to(self.tokens)
         projected = functional.linear(self.tokens, weight, bias)
         return projected.view(-1, self.num_heads, width // self.num_heads).transpose(0, 1)
 
@@ -135,8 +138,13 @@ class AutogradRoute:
     def __init__(
         self, output: Tensor, after: Tensor, jacobian: Tensor, queries: int | None = None
     ) -> None:
-        self._output, self._after, self._jacobian = output, after, jacobian
-        self.num_queries = output.shape[2] if queries is None else queries
+        self._output = output
+        self._after = after
+        self._jacobian = jacobian
+        if queries is None:
+            self.num_queries = output.shape[2]
+        else:
+            self.num_queries = queries
         self.numbers = 0  # it takes a few at a time
         with torch.enable_grad():
             self._seed = torch.zeros_like(after).requires_grad_()
@@ -158,10 +166,9 @@ class AutogradRoute:
         _, heads, tokens, width = self._output.shape
         whole = functional.pad(grad, (0, 0, 0, tokens - self.num_queries))
         vectors = whole.view(len(grad), 1, tokens, heads, width).transpose(2, 3)
-        rows = [
-            _pull_back(self._product, self._seed, part).sum((1, 2))
-            for part in torch.split(vectors, _AT_ONCE)
-        ]
+        rows = []
+        for part in torch.split(vectors, _AT_ONCE):
+            rows.append(_pull_back(self._product, self._seed, part).sum((1, 2)))
         return torch.cat(rows) @ self._jacobian.T
 
 

@@ -62,13 +62,13 @@ def _of_weights(
     """Return what ``make`` makes of a module's weights; again only for another key or weights."""
     if any(map(Tensor.is_inference, weights)):  # they count no changes
         return make()
-    now = key, [weight._version for weight in weights], memory_of(weights)
-    then, known = _OF_WEIGHTS.get(module, (None, None))
-    if now == then:
-        return cast("Result", known)
-    made = make()
-    _OF_WEIGHTS[module] = now, made
-    return made
+    state = key, [weight._version for weight in weights], memory_of(weights)
+    kept_state, kept = _OF_WEIGHTS.get(module, (None, None))
+    if state == kept_state:
+        return cast("Result", kept)
+    product = make()
+    _OF_WEIGHTS[module] = state, product
+    return product
 
 
 def memory_of(tensors: Iterable[Tensor]) -> list[tuple[StorageWeakRef, int | torch.SymInt]]:
@@ -126,7 +126,10 @@ class LayerConstants:
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors that depend on the image; the others depend on the model alone."""
-        tokens = [] if self.inputs is None else [self.inputs.tokens]
+        if self.inputs is None:
+            tokens = []
+        else:
+            tokens = [self.inputs.tokens]
         return [*(getattr(self, name) for name in _OF_AN_IMAGE), *tokens]
 
     def own(self) -> LayerConstants:
@@ -165,7 +168,10 @@ class ImageEncoding:
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors that depend on the image."""
-        return [self.embedding, *(tensor for layer in self.layers for tensor in layer.tensors())]
+        tensors = [self.embedding]
+        for layer in self.layers:
+            tensors += layer.tensors()
+        return tensors
 
     def own(self) -> ImageEncoding:
         """Return a copy with memory of its own."""
@@ -192,7 +198,9 @@ def working(tensor: Tensor) -> Tensor:
     """Return a constant in the precision of an inversion: float64, else float32."""
     # Half precision is for forward passes; small gradients need float32.
     tensor = tensor.detach()
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
+    if tensor.dtype == torch.float64:
+        return tensor
+    return tensor.float()
 
 
 def embed(visual: Tower, image: Tensor, grid: TokenGrid, added: Tensor | float = 0.0) -> Tensor:
@@ -210,9 +218,13 @@ def positions_of(visual: Tower, grid: TokenGrid) -> Tensor:
 
     They are resampled on the CPU, for which a GPU would wait.
     """
-    weight, native = visual.positional_embedding, tuple(visual.grid_size)
+    weight = visual.positional_embedding
+    native = tuple(visual.grid_size)
     resample = partial(resample_positions, weight.detach(), native, grid)
-    return weight if native == tuple(grid) else _of_weights(visual, [weight], grid, resample)
+    if native == tuple(grid):
+        positions: Tensor = weight
+        return positions
+    return _of_weights(visual, [weight], grid, resample)
 
 
 def resample_positions(
@@ -230,26 +242,33 @@ def resample_positions(
     """
     if tuple(native) == tuple(grid):
         return positions
-    first, rest = positions[:prefix], positions[prefix:]
-    image = rest.float().reshape(1, *native, -1).permute(0, 3, 1, 2)
+    first = positions[:prefix]
+    places = positions[prefix:]
+    image = places.float().reshape(1, *native, -1).permute(0, 3, 1, 2)
     resize = partial(functional.interpolate, size=grid, mode=mode, antialias=antialias)
     return torch.cat([first, on_cpu(resize, image)[0].flatten(1).T.to(first.dtype)])
 
 
 def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, LayerConstants]:
     """Run one block (I, n, d); return its tokens and the constants of its LeGrad map."""
-    norm, mlp, (images, count, _) = block.ln_2, block.mlp, tokens.shape
+    norm = block.ln_2
+    mlp = block.mlp
+    (images, count, _) = tokens.shape
 
     def by_image(rows: Tensor) -> Tensor:
-        return rows if images == 1 else rows.view(images, count, -1)
+        if images == 1:
+            return rows
+        return rows.view(images, count, -1)
 
     normed = block.ln_1(tokens)
     attended = block.attention(q_x=normed)
     mixed_tokens = tokens + block.ls_1(attended)
     inputs = AttentionInputs.of(block, working(normed.flatten(0, 1)))
     residual = working(mixed_tokens.flatten(0, 1))
-    gain, shift = working(norm.weight), working(norm.bias)
-    first, weights = working(mlp.c_fc.weight), block_weights(block)
+    gain = working(norm.weight)
+    shift = working(norm.bias)
+    first = working(mlp.c_fc.weight)
+    weights = block_weights(block)
     mean = residual.mean(-1, keepdim=True)
     std = (residual.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
     unit = (residual - mean) / std
@@ -260,7 +279,8 @@ def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, La
     slope /= std
     added = block.ls_2(mlp.c_proj(active.to(tokens.dtype)))
     result = mixed_tokens + added.view_as(mixed_tokens)
-    values, seen = inputs.values(), working(result)
+    values = inputs.values()
+    seen = working(result)
     if images > 1:
         values = values.reshape(len(values), images, count, -1).transpose(0, 1)
     jacobian = partial(_mean_token_jacobian, visual)
@@ -276,23 +296,30 @@ def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, La
     return result, constants
 
 
+def _scaled(weight: Tensor, scale: Tensor | None) -> Tensor:
+    """Return a weight with the factors of its outputs."""
+    if scale is None:
+        return 1.0 * working(weight)
+    return working(scale)[:, None] * working(weight)
+
+
 def block_weights(block: Any) -> BlockWeights:
     """Return the products of a block's weights, made once for each model."""
-    attn, norm, mlp = block.attn, block.ln_2, block.mlp
-    scales = [getattr(module, "gamma", None) for module in (block.ls_1, block.ls_2)]
-    scaled = [attn.out_proj.weight, mlp.c_proj.weight]
+    attn = block.attn
+    norm = block.ln_2
+    mlp = block.mlp
+    out_scale = getattr(block.ls_1, "gamma", None)
+    down_scale = getattr(block.ls_2, "gamma", None)
 
     def make() -> BlockWeights:
-        out, down = (
-            (1.0 if scale is None else working(scale)[:, None]) * working(weight)
-            for weight, scale in zip(scaled, scales, strict=True)
-        )
+        out = _scaled(attn.out_proj.weight, out_scale)
+        down = _scaled(mlp.c_proj.weight, down_scale)
         gained = working(mlp.c_fc.weight) * working(norm.weight)
         mixed = multiply(out.T, (gained - gained.mean(-1, keepdim=True)).T).T
         return BlockWeights(out, down.contiguous(), mixed)
 
-    sources = [*scaled, norm.weight, mlp.c_fc.weight]
-    sources += [scale for scale in scales if scale is not None]
+    sources = [attn.out_proj.weight, mlp.c_proj.weight, norm.weight, mlp.c_fc.weight]
+    sources += [scale for scale in (out_scale, down_scale) if scale is not None]
     return _of_weights(block, sources, "products", make)
 
 
@@ -310,7 +337,8 @@ def _activate(activation: nn.Module, pre: Tensor) -> tuple[Tensor, Tensor]:
 def _mean_token_jacobian(visual: Tower, tokens: Tensor) -> Tensor:
     """Return the Jacobian (e, d), divided by n, of normalise(ln_post(mean token) @ proj)."""
     norm = visual.ln_post
-    gain, shift = working(norm.weight), working(norm.bias)
+    gain = working(norm.weight)
+    shift = working(norm.bias)
     proj = working(visual.proj)
     mean = tokens.mean(0)
     std = (mean.var(unbiased=False) + norm.eps).sqrt()

@@ -30,7 +30,9 @@ def to_rgb_tensor(image: npt.ArrayLike) -> Tensor:
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
-        hint = "; put the channels last" if array.ndim == 3 and array.shape[0] in (1, 3, 4) else ""
+        hint = ""
+        if array.ndim == 3 and array.shape[0] in (1, 3, 4):
+            hint = "; put the channels last"
         raise InputError(
             "An image must be (height, width), or (height, width, 3) for RGB; "
             f"got an array of shape {np.shape(image)}{hint}."
@@ -50,7 +52,9 @@ def to_rgb_tensor(image: npt.ArrayLike) -> Tensor:
 def _unit_range(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     kind = array.dtype
     if kind == np.uint8 or kind == np.uint16:
-        top = top_of_bits(float(array.max())) if kind == np.uint16 else 255
+        top = 255.0
+        if kind == np.uint16:
+            top = top_of_bits(float(array.max()))
         return array.astype(np.float32) / np.float32(top)
     if kind == np.bool_:
         return array.astype(np.float32)
@@ -61,7 +65,8 @@ def _unit_range(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         )
     values = array.astype(np.float32)
     # Minimum and maximum show NaN and infinity, too: one pass less.
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     if not np.isfinite(low) or not np.isfinite(high):
         count = int((~np.isfinite(values)).sum())
         raise InputError(
@@ -89,7 +94,10 @@ def normalise(
         rgb[None], size=size, mode=interpolation, align_corners=False, antialias=True
     )
     # Bicubic overshoots at edges; uint8 cannot.
-    resized = resized.float() / 255 if rgb.dtype == torch.uint8 else resized.clamp_(0, 1)
+    if rgb.dtype == torch.uint8:
+        resized = resized.float() / 255
+    else:
+        resized = resized.clamp_(0, 1)
     resized = resized.contiguous()
     # A thread that resizes ahead has the host's default dtype.
     centre, spread = (torch.tensor(x, dtype=torch.float32).view(1, 3, 1, 1) for x in (mean, std))

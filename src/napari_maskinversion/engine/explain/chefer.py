@@ -27,7 +27,8 @@ class _CheferCam:
     """
 
     def __init__(self, layers: Sequence[AttentionLayer], start: Tensor, memory_bytes: int) -> None:
-        self._layers, self._start = layers, start
+        self._layers = layers
+        self._start = start
         self._relevance: list[Tensor] = []
         self._unit = self._maps = start.new_empty(0)
         heads, tokens, width = layers[0].values.shape
@@ -76,7 +77,8 @@ def _flow(layer: AttentionLayer, relevance: Tensor) -> Tensor:
 
 def _flow_vjp(layer: AttentionLayer, relevance: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients of the layer's input relevance (M, q), and of p (M, q, d)."""
-    count, width = relevance.shape[1], layer.values.shape[2]
+    count = relevance.shape[1]
+    width = layer.values.shape[2]
     before = after[:, :count].clone()
     p_gradient = after.new_empty(len(after), *layer.p.shape[1:])
     for head, gradient in enumerate(layer.gradients()):
@@ -95,7 +97,8 @@ def chefer_layer(layer: LayerConstants | AttentionLayer, *, last: bool) -> Atten
         return replace(layer, route=layer.route.first(1), queries=layer.queries[:, :1])
     inputs = layer.inputs
     assert inputs is not None
-    queries, values = inputs.queries(), layer.values
+    queries = inputs.queries()
+    values = layer.values
     if last:
         queries = queries[:, :1]
         layer = replace(layer, slope=layer.slope[:1], bend=layer.bend[:1], offset=layer.offset[:1])
@@ -104,6 +107,6 @@ def chefer_layer(layer: LayerConstants | AttentionLayer, *, last: bool) -> Atten
 
 def make_chefer(encoding: ImageEncoding, memory_bytes: int) -> _CheferCam:
     """Make CheferCAM of an encoded image."""
-    *others, last = encoding.layers or encoding.general
-    layers = [chefer_layer(layer, last=False) for layer in others]
+    *earlier, last = encoding.layers or encoding.general
+    layers = [chefer_layer(layer, last=False) for layer in earlier]
     return _CheferCam([*layers, chefer_layer(last, last=True)], encoding.embedding, memory_bytes)

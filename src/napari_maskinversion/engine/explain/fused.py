@@ -72,10 +72,10 @@ def folded_product(rows: Tensor, matrix: Tensor, factors: Tensor) -> Tensor | No
 def _tried_products(device: torch.device) -> bool:
     """Compile the kernels of products and compare them with plain ones, on few numbers."""
     random = torch.Generator().manual_seed(0)
-    factors, slope, matrix, gradient = (
-        torch.randn(*shape, generator=random).to(device)
-        for shape in ((2, 130), (70, 130), (130, 66), (2, 70, 66))
-    )
+    factors = torch.randn(2, 130, generator=random).to(device)
+    slope = torch.randn(70, 130, generator=random).to(device)
+    matrix = torch.randn(130, 66, generator=random).to(device)
+    gradient = torch.randn(2, 70, 66, generator=random).to(device)
     out = torch.empty_like(gradient)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Triton's about its own defaults
@@ -92,11 +92,11 @@ def _tried_products(device: torch.device) -> bool:
 def _tried(device: torch.device, dtype: torch.dtype, width: int) -> bool:
     """Compile the kernels and compare them with plain products, on few numbers."""
     random = torch.Generator().manual_seed(0)
-    p, values, columns = (
-        torch.randn(*shape, generator=random).to(device, dtype)
-        for shape in ((1, 70, width), (1, 1, 130, width), (1, 130))
-    )
-    factors, columns = values[0, 0].float(), columns.float()
+    p = torch.randn(1, 70, width, generator=random).to(device, dtype)
+    values = torch.randn(1, 1, 130, width, generator=random).to(device, dtype)
+    columns = torch.randn(1, 130, generator=random).to(device, dtype)
+    factors = values[0, 0].float()
+    columns = columns.float()
     product = p[0].float() @ factors.T
     expected = product.clamp_min(0).sum(0), (product > 0) * columns @ factors
     gradient = torch.empty_like(p)

@@ -32,7 +32,9 @@ class _GradCam:
     """
 
     def __init__(self, matrix: Tensor, start: Tensor, *, relu: bool) -> None:
-        self._matrix, self._start, self._relu = matrix, start, relu
+        self._matrix = matrix
+        self._start = start
+        self._relu = relu
         self._passed = matrix.new_empty(0)
         self.group_size = 1024
 
@@ -62,7 +64,8 @@ def gradcam_matrix(layer: LayerConstants) -> Tensor:
     mixed = torch.cat([weights.mixed, weights.out])
     down = torch.cat([weights.down, torch.eye(len(weights.out)).to(weights.down)], dim=1)
     heads, _, width = layer.values.shape
-    queries, keys = inputs.queries(), inputs.keys()
+    queries = inputs.queries()
+    keys = inputs.keys()
     sums = slope.new_empty(3, heads * width, slope.shape[1])
     for head in range(heads):
         columns = slice(head * width, (head + 1) * width)
@@ -89,8 +92,10 @@ def _head_sums(
     first = weights[:, :1]  # attention to [CLS], which is not on the map
     rows = torch.cat([torch.zeros_like(first[:1]), torch.ones_like(first[1:])])
     weighted = rows * weights
-    outputs, centre = weights @ v, rows * (weights @ k)
-    scaled, scale = first * q, q.shape[1] ** -0.5
+    outputs = weights @ v
+    centre = rows * (weights @ k)
+    scaled = first * q
+    scale = q.shape[1] ** -0.5
     by_output = slope * (outputs @ mixed.T)
     sums = torch.stack(
         [

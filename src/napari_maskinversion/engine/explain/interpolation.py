@@ -83,7 +83,8 @@ def interpolated(
     out: FloatArray | None = None,
 ) -> FloatArray:
     """Interpolate values (h, w) at each row and column: (rows, columns), into ``out`` if given."""
-    height, width = len(rows.first), len(columns.first)
+    height = len(rows.first)
+    width = len(columns.first)
     if out is None:
         out = np.empty((height, width), np.float32)
     values = np.asarray(values, dtype=np.float32)
@@ -107,7 +108,8 @@ def interpolated(
 def normalised(maps: npt.NDArray[Any], out: FloatArray | None = None) -> FloatArray:
     """Stretch each map (..., h, w) to 0..1, into ``out`` if given; a constant map becomes 0."""
     maps = np.asarray(maps, dtype=np.float32)
-    lowest, highest = maps.min((-2, -1), keepdims=True), maps.max((-2, -1), keepdims=True)
+    lowest = maps.min((-2, -1), keepdims=True)
+    highest = maps.max((-2, -1), keepdims=True)
     spread = highest - lowest
     flat = spread <= FLAT * np.maximum(np.abs(highest), np.finfo(np.float32).tiny)
     spread[flat] = np.inf  # which makes 0 of all

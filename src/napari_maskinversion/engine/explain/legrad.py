@@ -10,7 +10,7 @@ and steps share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import cast
@@ -69,11 +69,14 @@ class LeGrad:
     def __init__(
         self, layers: Sequence[MapLayer], memory_bytes: int, workspace: Workspace | None = None
     ) -> None:
-        values, route = layers[0].values, layers[0].route
-        (heads, tokens, head_width), queries = values.shape[-3:], route.num_queries
+        values = layers[0].values
+        route = layers[0].route
+        (heads, tokens, head_width) = values.shape[-3:]
+        queries = route.num_queries
         numbers = 2 * queries * heads * head_width
         self.numbers_of_p = numbers // 2 * len(layers)  # of one mask
-        share, most = memory_bytes // values.element_size() // len(layers), _CPU_QUERIES // queries
+        share = memory_bytes // values.element_size() // len(layers)
+        most = _CPU_QUERIES // queries
         if values.device.type != "cpu":
             # A GPU computes the gradients of all heads, and p of a group, at once. Kernels that
             # fuse the gradients with what becomes of them keep a sum for each head.
@@ -83,7 +86,8 @@ class LeGrad:
         self.group_size = max(1, min(share // numbers, most))
         if values.ndim == 4:  # who chose these masks has seen to the memory
             self.group_size = values.shape[0]
-        self._given, self._memory = layers, memory_bytes
+        self._map_layers = layers
+        self._memory = memory_bytes
         self._routes = dict.fromkeys(layer.route.name for layer in layers)
         self._fuses_products = any(getattr(layer.route, "fuses", False) for layer in layers)
         space = workspace or Workspace()
@@ -116,15 +120,18 @@ class LeGrad:
 
     def own(self) -> LeGrad:
         """Return the same map on copies of the image's tensors; only for exact routes."""
-        return LeGrad([layer.own() for layer in self._given], self._memory)
+        return LeGrad([layer.own() for layer in self._map_layers], self._memory)
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors that depend on the image; their shapes depend on its size."""
-        return [tensor for layer in self._layers for tensor in layer.tensors()]
+        tensors: list[Tensor] = []
+        for layer in self._layers:
+            tensors += layer.tensors()
+        return tensors
 
     def weights(self) -> list[object]:
         """Return the products of the model's weights that it works with."""
-        return [_written(layer.route).weights for layer in self._given]
+        return [_written(layer.route).weights for layer in self._map_layers]
 
 
 def _summed(parts: Iterator[Tensor]) -> Tensor:
@@ -144,7 +151,8 @@ class _LayerMap:
     """
 
     def __init__(self, layer: MapLayer, workspace: Workspace, index: int) -> None:
-        self._route, self._backward = layer.route, layer.backward or layer.route
+        self._route = layer.route
+        self._backward = layer.backward or layer.route
         self._start = layer.start.reshape(-1, *layer.start.shape[-2:])
         self._dtype = layer.start.dtype
         # [CLS] is a query, but not a place on the map.
@@ -153,24 +161,37 @@ class _LayerMap:
         # Masks of one image are rows of one product a head: of the axes (h, M, q, n), M and q are
         # joined. Others are products of their own, with values (h, M, n, w): h and M are joined.
         several = values.ndim == 4
-        self._joined, self._own = ((0, 1), 2) if several else ((1, 2), 1)
+        if several:
+            self._joined = (0, 1)
+            self._value_axes = 2
+        else:
+            self._joined = (1, 2)
+            self._value_axes = 1
         self._values = (values.transpose(0, 1) if several else values).contiguous()
         self._queries = layer.route.num_queries
         weight = layer.weight or 1.0 / self._queries
         self._weight = weight / self._heads / layer.scale
         # ReLU commutes with positive factors, so p of [CLS] is scaled instead of its map.
         self._cls = (layer.first_weight or weight) / weight
-        self._workspace, self._index = workspace, index
+        self._workspace = workspace
+        self._index = index
         self._p = values.new_empty(0)
         self._kept: Tensor | None = None
-        self._known: tuple[int, list[_Block]] = 0, []
+        self._counted_blocks: tuple[int, list[_Block]] = 0, []
         self.fits_kernels = fused.usable(values) and self._dtype == torch.float32
         # For kernels: values (h, images, n, w), and the image of each mask.
-        self._by_image = self._values if several else self._values[:, None]
-        self._image = torch.arange(len(values), device=values.device) if several else None
+        if several:
+            self._by_image = self._values
+        else:
+            self._by_image = self._values[:, None]
+        self._image = None
+        if several:
+            self._image = torch.arange(len(values), device=values.device)
 
     def tensors(self) -> list[Tensor]:
-        weight = [self._weight] if isinstance(self._weight, Tensor) else []
+        weight = []
+        if isinstance(self._weight, Tensor):
+            weight = [self._weight]
         return [self._start, self._values, *weight, *_written(self._route).tensors()]
 
     def forward(self, embeddings: Tensor) -> Tensor:
@@ -188,14 +209,16 @@ class _LayerMap:
         if self._cls != 1.0:
             self._p[:, 0] *= self._cls
         if self.fits_kernels:
-            self._kept, of = None, (self._p, self._by_image, self._image)
+            self._kept = None
+            of = (self._p, self._by_image, self._image)
             fused_maps: Tensor | None = fused.KERNELS.attempt(
                 lambda: fused.kernels().positive_sums(*of)
             )
             if fused_maps is not None:
                 return fused_maps.mul_(self._weight)
         maps = self._p.new_zeros(count, self._tokens, dtype=self._dtype)
-        vectors, blocks = self._by_head(self._p), self._blocks(count)
+        vectors = self._by_head(self._p)
+        blocks = self._blocks(count)
         keep = len(blocks) == 1
         for block in blocks:
             gradients = self._gradients(rectified, vectors, block, keep=keep)
@@ -204,7 +227,9 @@ class _LayerMap:
                 # Each thread sums what it has just computed; over both axes it would mix the heads.
                 sums = gradients.sum(2, keepdim=True, dtype=self._dtype)
             maps[block[1]] += sums.sum((0, 2), dtype=self._dtype)
-        self._kept = gradients if keep else None
+        self._kept = None
+        if keep:
+            self._kept = gradients
         return maps.mul_(self._weight)
 
     def vjp(self, grad: Tensor) -> Tensor:
@@ -215,7 +240,9 @@ class _LayerMap:
         if self._cls != 1.0:
             p_gradient[:, 0] *= self._cls
         gradient = self._backward.vjp(p_gradient)
-        return gradient if peaks is None else gradient.mul_(peaks)
+        if peaks is None:
+            return gradient
+        return gradient.mul_(peaks)
 
     def _fused_vjp(self, columns: Tensor, p_gradient: Tensor) -> bool:
         """Write the gradient of p by a kernel; return whether that worked."""
@@ -229,15 +256,20 @@ class _LayerMap:
         return fused.KERNELS.attempt(work) is True
 
     def _blockwise_vjp(self, columns: Tensor, p_gradient: Tensor) -> None:
-        count, kept = columns.shape[0], self._kept
+        count = columns.shape[0]
+        kept = self._kept
         # After `forward_start`, all masks share one p.
         vectors = self._by_head(self._p.expand(count, -1, -1))
         by_head = self._by_head(p_gradient)
         for block in self._blocks(count) if kept is None else [_EVERYTHING]:
             # The ReLU passes the gradient where it was positive.
-            passed = self._gradients(positive, vectors, block) if kept is None else kept.gt_(0)
-            out, factors = by_head[block], columns[block[1]]
-            values = self._values[block[: self._own]]
+            if kept is None:
+                passed = self._gradients(positive, vectors, block)
+            else:
+                passed = kept.gt_(0)
+            out = by_head[block]
+            factors = columns[block[1]]
+            values = self._values[block[: self._value_axes]]
             if factors.shape[0] == 1:
                 # Fewer numbers than ``passed`` has.
                 values = (values * factors[0, :, None]).to(values.dtype)
@@ -245,7 +277,8 @@ class _LayerMap:
                 passed.mul_(factors.to(passed.dtype)[:, None])
             else:
                 passed = passed * factors.to(passed.dtype)[:, None]
-            passed, values = passed.flatten(*self._joined), values.flatten(0, -3)
+            passed = passed.flatten(*self._joined)
+            values = values.flatten(0, -3)
             if passed.shape[0] == 1:
                 multiply(passed[0], values[0], out.flatten(*self._joined)[0])
             else:
@@ -263,12 +296,15 @@ class _LayerMap:
     def _blocks(self, count: int) -> list[_Block]:
         if self._values.device.type != "cpu":
             return [_EVERYTHING]
-        if self._known[0] == count:
-            return self._known[1]
+        if self._counted_blocks[0] == count:
+            return self._counted_blocks[1]
         # One head for each thread, so that no core reads what another one has just written (a call
         # takes 7 % less); oneDNN has no batches. Several masks with all their queries, or one mask
         # with some of them.
-        threads = 1 if goes_to_onednn(LARGE, self._values) else torch.get_num_threads()
+        if goes_to_onednn(LARGE, self._values):
+            threads = 1
+        else:
+            threads = torch.get_num_threads()
         heads = min(self._heads, threads)
         numbers = _CPU_NUMBERS // heads
         masks = min(count, max(1, numbers // 2 // (self._queries * self._tokens)))
@@ -276,9 +312,10 @@ class _LayerMap:
             heads = self._heads
         parts = -(-self._queries * self._tokens // numbers)
         queries = -(-self._queries // parts)
-        every_head, every_query = slices(self._heads, heads), slices(self._queries, queries)
-        self._known = count, list(product(every_head, slices(count, masks), every_query))
-        return self._known[1]
+        every_head = slices(self._heads, heads)
+        every_query = slices(self._queries, queries)
+        self._counted_blocks = count, list(product(every_head, slices(count, masks), every_query))
+        return self._counted_blocks[1]
 
     def _gradients(
         self,
@@ -291,9 +328,11 @@ class _LayerMap:
         """Return a function of the attention gradients (h, M, q, n - 1) of a block."""
         p = vectors[block]
         # What is used right away is shared by all layers.
-        key = (self._index, "gradients") if keep else "gradients"
+        key: Hashable = "gradients"
+        if keep:
+            key = (self._index, "gradients")
         space = self._workspace.piece(key, (*p.shape[:3], self._tokens), p)
-        values = self._values[block[: self._own]].flatten(0, -3)
+        values = self._values[block[: self._value_axes]].flatten(0, -3)
         product = function(p.flatten(*self._joined), values, space.flatten(*self._joined))
         return product.view(space.shape)
 

@@ -42,7 +42,8 @@ class WithoutEmpty:
         self._explained = explained
         self.group_size = explained.group_size
         empty_map = explained.forward(empty[None])[0]
-        low, high = empty_map.min(), empty_map.max()
+        low = empty_map.min()
+        high = empty_map.max()
         self.kept = (empty_map - low) <= 0.8 * (high - low)
 
     def forward(self, embeddings: Tensor) -> Tensor:

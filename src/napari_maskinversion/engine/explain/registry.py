@@ -82,4 +82,6 @@ def make_map(name: str, encoding: ImageEncoding, memory_bytes: int) -> Explainab
         explained: ExplainabilityMap = getattr(import_module(f".{module}", __package__), function)(
             encoding, memory_bytes
         )
-        return explained if encoding.empty is None else WithoutEmpty(explained, encoding.empty)
+        if encoding.empty is None:
+            return explained
+        return WithoutEmpty(explained, encoding.empty)

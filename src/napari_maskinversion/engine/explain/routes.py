@@ -22,7 +22,9 @@ _CPU_BATCH_NUMBERS = 1 << 21
 
 def rows_at_once(device: torch.device) -> int:
     """Return how many rows of a product to compute before using them."""
-    return _CPU_ROWS if device.type == "cpu" else 1 << 16
+    if device.type == "cpu":
+        return _CPU_ROWS
+    return 1 << 16
 
 
 def slices(count: int, size: int) -> list[slice]:
@@ -57,10 +59,12 @@ class DirectRoute:
     name = "direct"
 
     def __init__(self, constants: LayerConstants, shift: Tensor | None = None) -> None:
-        self._c, self.weights = replace(constants, inputs=None), constants.weights
+        self._c = replace(constants, inputs=None)
+        self.weights = constants.weights
         self._shift = shift
         self._several = constants.offset.ndim == 3  # each embedding has an image of its own
-        self.num_queries, (rows, hidden) = constants.offset.shape[-2], constants.slope.shape[-2:]
+        self.num_queries = constants.offset.shape[-2]
+        (rows, hidden) = constants.slope.shape[-2:]
         self.fuses = constants.coefficients is None and fused.multiplies(constants.slope)
         # Hidden units, unless a kernel never writes them, and another p.
         self.numbers = constants.offset.shape[-1] * self.num_queries
@@ -81,7 +85,8 @@ class DirectRoute:
         weights = self._c.weights
         for start in range(0, embeddings.shape[0], self._block):
             part = slice(start, start + self._block)
-            c, p = self._c.of(part) if self._several else self._c, out[part]
+            c = self._c.of(part) if self._several else self._c
+            p = out[part]
             u = _times(embeddings[part], c.jacobian)
             hidden = u @ weights.down
             rows = p if c.coefficients is None else self._low_rank_rows(p)
@@ -102,16 +107,20 @@ class DirectRoute:
 
     def vjp(self, grad: Tensor) -> Tensor:
         """Return the gradient (M, e) of the embeddings from that of p (M, q, d)."""
-        weights, dtype = self._c.weights, self._c.jacobian.dtype
+        weights = self._c.weights
+        dtype = self._c.jacobian.dtype
         gradient = self._c.jacobian.new_empty(grad.shape[0], self._c.jacobian.shape[-2])
         for start in range(0, grad.shape[0], self._block):
             masks = slice(start, start + self._block)
-            c, part = self._c.of(masks) if self._several else self._c, grad[masks]
+            c = self._c.of(masks) if self._several else self._c
+            part = grad[masks]
             rows = part
             if c.coefficients is not None:
                 rows = self._low_rank_rows(part)
                 torch.bmm(c.coefficients.T.expand(part.shape[0], -1, -1), part, out=rows)
-            hidden = fused.folded_product(part, weights.mixed, c.slope) if self.fuses else None
+            hidden = None
+            if self.fuses:
+                hidden = fused.folded_product(part, weights.mixed, c.slope)
             if hidden is None:
                 bent = self._piece("hidden", part.shape[0], *c.slope.shape[-2:])
                 weights.by_mixed_t.multiply(rows.flatten(0, 1), bent.flatten(0, 1))
@@ -139,7 +148,9 @@ class DirectRoute:
 
 def _times(rows: Tensor, matrix: Tensor) -> Tensor:
     """Multiply rows (M, k) by a matrix (k, n), or each by its own of (M, k, n)."""
-    return rows @ matrix if matrix.ndim == 2 else (rows[:, None] @ matrix)[:, 0]
+    if matrix.ndim == 2:
+        return rows @ matrix
+    return (rows[:, None] @ matrix)[:, 0]
 
 
 class DecomposedRoute:
@@ -157,9 +168,11 @@ class DecomposedRoute:
     def __init__(
         self, blocks: Tensor, dtype: torch.dtype | None = None, *, fuses: bool = False
     ) -> None:
-        self._blocks, self._dtype = blocks, dtype or blocks.dtype
+        self._blocks = blocks
+        self._dtype = dtype or blocks.dtype
         self.fuses = fuses  # whether kernels have made the matrices
-        self.num_queries, self.numbers = blocks.shape[0], blocks[:, 0].numel()
+        self.num_queries = blocks.shape[0]
+        self.numbers = blocks[:, 0].numel()
         self._workspace = Workspace()
 
     def own(self) -> DecomposedRoute:
@@ -173,7 +186,8 @@ class DecomposedRoute:
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
         embeddings = embeddings.to(self._blocks.dtype)
-        count, width = embeddings.shape[0], self._blocks.shape[2]
+        count = embeddings.shape[0]
+        width = self._blocks.shape[2]
         if self._one_by_one(embeddings):
             for query, block in enumerate(self._blocks):
                 multiply(embeddings, block, out[:, query])
@@ -186,7 +200,8 @@ class DecomposedRoute:
 
     def vjp(self, grad: Tensor) -> Tensor:
         """Return the gradient (M, e) of the embeddings from that of p (M, q, d)."""
-        count, joint = grad.shape[0], self._blocks.shape[1]
+        count = grad.shape[0]
+        joint = self._blocks.shape[1]
         total = grad.new_zeros(count, joint, dtype=self._dtype)
         if self._one_by_one(grad):
             for query, block in enumerate(self._blocks):
@@ -218,11 +233,13 @@ Route = DirectRoute | DecomposedRoute
 
 def decompose(constants: LayerConstants, rows: int) -> DecomposedRoute:
     """Compute the matrices of a `DecomposedRoute`, ``rows`` at a time."""
-    c, weights = constants, constants.weights
+    c = constants
+    weights = constants.weights
     down = c.jacobian @ weights.down
     direct = c.jacobian @ weights.out
     along = (down @ c.bend.T).to(c.slope.dtype)
-    down, direct = down.to(c.slope.dtype), direct.to(c.slope.dtype)
+    down = down.to(c.slope.dtype)
+    direct = direct.to(c.slope.dtype)
     joint, hidden = down.shape
     blocks = c.slope.new_empty(c.slope.shape[0], joint, c.offset.shape[1])
     step = max(1, min(rows, rows_at_once(blocks.device) // joint))

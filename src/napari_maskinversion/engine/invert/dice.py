@@ -49,7 +49,9 @@ class MaskTargets:
         self.grid = TokenGrid(*grid)
         # Torch's products, not NumPy's: the threads of a second library keep spinning after each
         # product and block torch's threads (three times slower on two cores).
-        sizes, area, first = np.atleast_2d(plane_sizes), [], []
+        sizes = np.atleast_2d(plane_sizes)
+        area = []
+        first = []
         for i in (0, 1):
             # The matrices of all sizes side by side, and where each mask's begins.
             sides, which = np.unique(sizes[:, i], return_inverse=True)
@@ -60,7 +62,10 @@ class MaskTargets:
         to_pixels = [weights_of_pixels(input_size[i], grid[i]) for i in (0, 1)]
         upsampling = [weights.matrix for weights in to_pixels]
         # Apple's GPUs have no double precision.
-        wide = torch.float64 if like.device.type == "cpu" else like.dtype
+        if like.device.type == "cpu":
+            wide = torch.float64
+        else:
+            wide = like.dtype
         self._coverage = Resampling(area, like, wide)
         pairs = zip(upsampling, area, strict=True)
         to_tokens = Resampling([torch.from_numpy(up).T @ part for up, part in pairs], like, wide)
@@ -85,19 +90,23 @@ class MaskTargets:
         bilinearly to the input's pixels and normalised to 0..1; a constant map becomes 0.
         ``masks`` selects the masks that the maps belong to.
         """
-        weights, areas = self.weights[masks], self.areas[masks]
+        weights = self.weights[masks]
+        areas = self.areas[masks]
         image = maps.reshape(len(maps), *self.grid)
         corners = (self._rows @ image @ self._columns.T).flatten(1)
-        highest, lowest = corners.amax(1), corners.amin(1)
+        highest = corners.amax(1)
+        lowest = corners.amin(1)
         spread = highest - lowest
         flat = _is_flat(spread, highest)
         spread = torch.where(flat, 1.0, spread)
         scale = torch.where(flat, 0.0, 1.0 / spread)
         inside = ((maps * weights).sum(1) - lowest * areas) * scale
         total = (maps @ self._ones - lowest * self._pixels) * scale
-        above, below = 2.0 * inside + 1.0, total + areas + 1.0
+        above = 2.0 * inside + 1.0
+        below = total + areas + 1.0
         loss = 1.0 - above / below
-        by_inside, by_total = -2.0 / below, above / below**2
+        by_inside = -2.0 / below
+        by_total = above / below**2
         # Gradient for fixed extremes, then through the pixels that are the extremes.
         grad = (by_inside * scale)[:, None] * weights + (by_total * scale)[:, None] * self._ones
         by_highest = -(by_inside * inside + by_total * total) * scale
@@ -113,11 +122,13 @@ class MaskTargets:
         At the input's pixels. A pixel belongs to a mask that covers at least half of it; for a mask
         too small for that, the pixels that it covers most.
         """
-        ious, start = [torch.empty_like(maps[:0, 0])], 0
+        ious = [torch.empty_like(maps[:0, 0])]
+        start = 0
         for cover in self._coverage.batches(self._regions, self._first):
             heat = self._heatmaps(maps[start : start + len(cover)])
             most = cover.amax((1, 2), keepdim=True).clamp_max(0.5)
-            hot, masks = heat > threshold, cover >= most * (1 - _EVEN)
+            hot = heat > threshold
+            masks = cover >= most * (1 - _EVEN)
             union = (hot | masks).sum((1, 2)).clamp_min(1)
             ious.append((hot & masks).sum((1, 2)) / union)
             start += len(cover)
@@ -128,7 +139,8 @@ class MaskTargets:
         image = maps.reshape(len(maps), *self.grid)
         with float32_products():  # tf32 would move their edges
             heat = self._all_rows @ (image @ self._all_columns.T)
-        lowest, highest = heat.amin((1, 2), keepdim=True), heat.amax((1, 2), keepdim=True)
+        lowest = heat.amin((1, 2), keepdim=True)
+        highest = heat.amax((1, 2), keepdim=True)
         spread = highest - lowest
         flat = _is_flat(spread, highest)
         return torch.where(flat, 0.0, (heat - lowest) / spread.masked_fill(flat, 1))
@@ -141,7 +153,8 @@ class MaskTargets:
     def part(self, masks: Tensor) -> MaskTargets:
         """Return the targets of these masks."""
         part = copy(self)
-        part.weights, part.areas = self.weights[masks], self.areas[masks]
+        part.weights = self.weights[masks]
+        part.areas = self.areas[masks]
         indices = masks.tolist()
         part._regions = [self._regions[index] for index in indices]
         part._first = self._first[indices]
@@ -155,7 +168,8 @@ class Resampling:
     def __init__(self, matrices: Sequence[Tensor], like: Tensor, wide: torch.dtype) -> None:
         # By pixels, of which each mask takes those of its bounding box.
         rows, columns = (matrix.T.contiguous() for matrix in matrices)
-        self._rows, self._columns = rows.to(like), columns.to(like.device, wide)
+        self._rows = rows.to(like)
+        self._columns = columns.to(like.device, wide)
 
     def batches(
         self, regions: Sequence[Region], first: npt.NDArray[np.intp] | None = None
@@ -165,9 +179,12 @@ class Resampling:
         ``first`` (M, 2) are the rows and columns of the matrices that belong to the first pixels of
         their planes.
         """
-        first = np.zeros((len(regions), 2), np.intp) if first is None else first
+        if first is None:
+            first = np.zeros((len(regions), 2), np.intp)
         out = self._rows.shape[1] * self._columns.shape[1]
-        limit = _CPU_PIXELS if self._rows.device.type == "cpu" else _GPU_PIXELS
+        limit = _GPU_PIXELS
+        if self._rows.device.type == "cpu":
+            limit = _CPU_PIXELS
         batch: list[tuple[Region, npt.NDArray[np.intp]]] = []
         height = width = 0
         for region, place in zip(regions, first, strict=True):
@@ -175,7 +192,8 @@ class Resampling:
             shape = max(height, y1 - y0), max(width, x1 - x0)
             if batch and (len(batch) + 1) * max(shape[0] * shape[1], out) > limit:
                 yield self._resample(batch, height, width)
-                batch, shape = [], (y1 - y0, x1 - x0)
+                batch = []
+                shape = (y1 - y0, x1 - x0)
             batch.append((region, place + np.array((y0, x0))))
             height, width = shape
         if batch:

@@ -76,7 +76,8 @@ def fast_maps(
     ``exact`` are layers with all query tokens, for the few exact passes; ``compressed`` the same
     layers' constants from `compress`; ``memory_bytes`` is for the buffers of one group of masks.
     """
-    grid, embedding = encoding.grid, encoding.embedding
+    grid = encoding.grid
+    embedding = encoding.embedding
     coarsest = 1 + sum(min(grid) >= side for side in _STRIDE_GRIDS)
     estimated: dict[int, list[MapLayer]] = {stride: [] for stride in range(coarsest, 0, -1)}
     reference = []
@@ -97,7 +98,8 @@ def fast_maps(
                     coefficients=constants.coefficients[rows],
                 )
             route = DirectRoute(sampled, shift[rows])
-            start, first = layer.start[rows], 1 / len(layer.start)
+            start = layer.start[rows]
+            first = 1 / len(layer.start)
             sample = replace(layer, route=route, start=start, weight=weight, first_weight=first)
             layers.append(sample)
         reference.append(replace(layer, backward=estimated[1][-1].route))

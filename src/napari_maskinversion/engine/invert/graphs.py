@@ -47,7 +47,8 @@ def encode(
     ``memory_bytes`` is the memory for inversions, of which copies take a part.
     """
     tokens = tower.check_image(image, images).tokens + 1
-    numbers, visual = images * tokens * tower.weight.shape[0], tower.visual
+    numbers = images * tokens * tower.weight.shape[0]
+    visual = tower.visual
     # Other towers need autograd.
     able = (
         cuda_graphs.available(visual, image.device) and tower.several and numbers <= _MOST_ENCODED
@@ -57,7 +58,10 @@ def encode(
     of_weights = versions(visual), memory_of([*visual.parameters(), *visual.buffers()])
     key = image.shape, image.dtype, image.device, layers, dtype, of_weights
     kept: _Encoding | None = cuda_graphs.take(visual, ENCODING, key, image.device)
-    encoding = None if kept is None else kept.encode(tower, image, layers, dtype)
+    if kept is None:
+        encoding = None
+    else:
+        encoding = kept.encode(tower, image, layers, dtype)
     plain = encoding is None
     if encoding is None:
         kept = _Encoding()  # without the memory of the last one
@@ -90,12 +94,13 @@ class _Encoding:
         return fitting(self._out.own)
 
     def _record(
-        self, tower: ImageTower, own: Tensor, layers: int, dtype: torch.dtype | None
+        self, tower: ImageTower, image: Tensor, layers: int, dtype: torch.dtype | None
     ) -> ImageEncoding:
-        recording, done = Recording(own.device), list[ImageEncoding]()
+        recording = Recording(image.device)
+        done = list[ImageEncoding]()
 
         def work() -> ImageEncoding:
-            return tower.encode_checked(own, layers, dtype, quiet=True)
+            return tower.encode_checked(image, layers, dtype, quiet=True)
 
         recording.first(lambda: done.append(work()))
         (encoding,) = done
@@ -104,10 +109,12 @@ class _Encoding:
             return encoding
         for tensor in out.tensors():
             tensor.zero_()  # else a graph that does nothing would agree
-        kind = ENCODING, own.device, dtype
+        kind = ENCODING, image.device, dtype
         recording.record(lambda: _copy(work().tensors(), out.tensors()), out.tensors(), kind)
         if recording.repeats:
-            self._recording, self._image, self._out = recording, own, out
+            self._recording = recording
+            self._image = image
+            self._out = out
             self._positions = positions_of(tower.visual, encoding.grid)
         return encoding
 
@@ -116,7 +123,8 @@ class _Step:
     """Steps of some masks, on memory of their own: done once, recorded, then repeated."""
 
     def __init__(self, exact: LeGrad, descent: Descent) -> None:
-        self.exact, self.descent = exact.own(), descent
+        self.exact = exact.own()
+        self.descent = descent
         self._recordings: dict[str, Recording] = {}
 
     @property
@@ -141,12 +149,13 @@ class _Step:
         self._do("move", self._move)
 
     def _do(self, name: str, work: Callable[[], None]) -> None:
-        recording, own = self._recordings.get(name), self.descent
+        recording = self._recordings.get(name)
+        descent = self.descent
         if recording is None:
-            recording = self._recordings[name] = Recording(own.maps.device)
+            recording = self._recordings[name] = Recording(descent.maps.device)
             recording.first(work)
-            state = [getattr(own, each) for each in STATE]
-            kind = name, own.maps.device, own.config.precision, self.exact.route
+            state = [getattr(descent, each) for each in STATE]
+            kind = name, descent.maps.device, descent.config.precision, self.exact.route
             recording.record(work, state, kind)
         elif recording.repeats:
             recording.repeat()
@@ -168,19 +177,24 @@ def descend(model: nn.Module, maps: MapBuilder, count: int, descent: Descent) ->
     the number of masks that are planned. Another thread may invert while one tells how far it is: a
     step is taken away as long as it is in use.
     """
-    exact, masks, steps = maps.exact(descent.config, count), len(descent.maps), descent.config.steps
+    exact = maps.exact(descent.config, count)
+    masks = len(descent.maps)
+    steps = descent.config.steps
     device = descent.maps.device
     few = masks <= exact.group_size and masks * exact.numbers_of_p <= _MOST
     pays = cuda_graphs.available(model, device) and few and steps >= _FEWEST_STEPS
-    constants = exact.tensors() if pays else []
+    constants = []
+    if pays:
+        constants = exact.tensors()
     pays = pays and cuda_graphs.fits(constants, maps.memory_bytes)
     if not (pays and cuda_graphs.recent()):
         descend_plainly(exact, descent)
-        return (
-            f"{exact.route}, no graph before PyTorch {cuda_graphs.SINCE}" if pays else exact.route
-        )
+        if pays:
+            return f"{exact.route}, no graph before PyTorch {cuda_graphs.SINCE}"
+        return exact.route
     shapes = tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in constants)
-    sizes, weights = descent.targets.input_size, tuple(map(id, exact.weights()))
+    sizes = descent.targets.input_size
+    weights = tuple(map(id, exact.weights()))
     key = masks, descent.config, exact.route, descent.targets.grid, sizes, shapes, weights
     step: _Step | None = cuda_graphs.take(model, STEP, key, device)
     if step is not None:
@@ -193,20 +207,23 @@ def descend(model: nn.Module, maps: MapBuilder, count: int, descent: Descent) ->
         _descend_by(step, descent, lambda: cuda_graphs.keep(model, STEP, key, step, device))
     if step is not None and step.repeats:
         return f"{exact.route}, graph"
-    return f"{exact.route}, no memory for a graph" if cuda_graphs.GRAPHS.works else exact.route
+    if cuda_graphs.GRAPHS.works:
+        return f"{exact.route}, no memory for a graph"
+    return exact.route
 
 
 def _descend_by(step: _Step, descent: Descent, keep_it: Callable[[], None]) -> None:
-    own, steps = step.descent, descent.config.steps
+    graph_descent = step.descent
+    steps = descent.config.steps
     try:
         step.begin()
-        tell(own.state())
-        while own.step < steps:
-            own.advance()
+        tell(graph_descent.state())
+        while graph_descent.step < steps:
+            graph_descent.advance()
             step.move()
-            tell(own.state())
-        if own is not descent:
-            descent.load(own)
+            tell(graph_descent.state())
+        if graph_descent is not descent:
+            descent.load(graph_descent)
     finally:
         if step.repeats:
             keep_it()

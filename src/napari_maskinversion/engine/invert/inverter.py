@@ -250,7 +250,9 @@ class MaskInverter(RegionEmbedder):
     def _dtype(self, config: InversionConfig) -> torch.dtype | None:
         """Return the half precision in which images are encoded for such inversions."""
         rounded = self._tower.half_precision and config.explainer == "legrad"
-        return STORED.get(config.precision) if rounded else None
+        if rounded:
+            return STORED.get(config.precision)
+        return None
 
     @computing()
     def _encode(
@@ -263,7 +265,9 @@ class MaskInverter(RegionEmbedder):
         tensor = tensor.to(self._tower.weight.device)  # the caller may have moved the model
         memory = self.memory_mb * _MB
         encoding = graphs.encode(self._tower, tensor, layers, dtype, memory)
-        prompt = self.model.empty_prompt() if self._tower.corrected else None
+        prompt = None
+        if self._tower.corrected:
+            prompt = self.model.empty_prompt()
         if prompt is not None:
             encoding = replace(encoding, empty=torch.from_numpy(prompt).to(encoding.embedding))
         maps = MapBuilder(encoding, memory)
@@ -438,7 +442,7 @@ def _inversion(
     route = ""
     if fast is not None:
         route = f"fast, {fast.exact.route}"
-        failed, rest = descend_fast(fast, descent)
+        failed, remainder = descend_fast(fast, descent)
         if len(failed):
             share = len(failed) / len(regions)
             route = f"{route}, {len(failed)} of {len(regions)} exact"
@@ -446,10 +450,10 @@ def _inversion(
             exact = maps.exact(config, round(share * count))
 
             def state() -> StepState:
-                descent.adopt(failed, rest)
-                return replace(descent.state(), done=rest.step if share == 1 else config.steps)
+                descent.adopt(failed, remainder)
+                return replace(descent.state(), done=remainder.step if share == 1 else config.steps)
 
-            descend(exact, rest, state)
+            descend(exact, remainder, state)
     elif other is not None:
         descend(other, descent)
     else:

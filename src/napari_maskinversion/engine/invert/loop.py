@@ -150,22 +150,27 @@ class Descent:
     """
 
     def __init__(self, targets: MaskTargets, start: Tensor, config: InversionConfig) -> None:
-        self.targets, self.start, self.config = targets, start.detach().clone(), config
+        self.targets = targets
+        self.start = start.detach().clone()
+        self.config = config
         count, tokens = targets.weights.shape
         self.step = 0
         self.embeddings = self.start.expand(count, -1).clone()
         self.gradient = torch.zeros_like(self.embeddings)
-        self._mean, self._square = torch.zeros_like(self.gradient), torch.zeros_like(self.gradient)
-        self.maps, self.loss = start.new_zeros(count, tokens), start.new_zeros(count)
+        self._mean = torch.zeros_like(self.gradient)
+        self._square = torch.zeros_like(self.gradient)
+        self.maps = start.new_zeros(count, tokens)
+        self.loss = start.new_zeros(count)
         self.losses = start.new_zeros(count, config.steps + 1)
         self.last_step_maps: Tensor | None = None
         # Of each step: minus the rate, and what the root of the mean square is divided by.
-        rates = [
-            (-config.learning_rate / (1 - BETAS[0] ** step), (1 - BETAS[1] ** step) ** 0.5)
-            for step in range(1, config.steps + 1)
-        ]
+        rates = []
+        for step in range(1, config.steps + 1):
+            rates.append(
+                (-config.learning_rate / (1 - BETAS[0] ** step), (1 - BETAS[1] ** step) ** 0.5)
+            )
         self._rates = torch.tensor(rates, dtype=torch.float64).to(self.start)
-        self._now = self._rates[0].clone()
+        self._step_factors = self._rates[0].clone()
 
     @torch.no_grad()
     def record(self, maps: Tensor, masks: slice | Tensor) -> Tensor:
@@ -173,7 +178,10 @@ class Descent:
         self.maps[masks] = maps
         loss, map_gradient = self.targets.dice(maps, masks)
         if self.config.alpha:
-            image = self.start if self.start.ndim == 1 else self.start[masks]
+            if self.start.ndim == 1:
+                image = self.start
+            else:
+                image = self.start[masks]
             penalty, self.gradient[masks] = regulariser(
                 self.embeddings[masks], image, self.config.alpha
             )
@@ -191,7 +199,7 @@ class Descent:
     def advance(self) -> None:
         """Continue with the next step: keep the loss and the maps, and take the next rates."""
         self.losses[:, self.step] = self.loss
-        self._now.copy_(self._rates[self.step])
+        self._step_factors.copy_(self._rates[self.step])
         self.step += 1
         if self.step == self.config.steps and self.config.keep_last_step_heatmaps:
             self.last_step_maps = self.maps.clone()
@@ -199,13 +207,14 @@ class Descent:
     @torch.no_grad()
     def adam(self) -> None:
         """Update the embeddings with `gradient` and the rates of this step."""
-        config, (first, second) = self.config, BETAS
+        config = self.config
+        (first, second) = BETAS
         self._mean.lerp_(self.gradient, 1 - first)
         self._square.mul_(second).addcmul_(self.gradient, self.gradient, value=1 - second)
-        length = (self._square.sqrt() / self._now[1]).add_(EPSILON)
+        length = (self._square.sqrt() / self._step_factors[1]).add_(EPSILON)
         if config.weight_decay:
             self.embeddings.mul_(1 - config.learning_rate * config.weight_decay)
-        self.embeddings.addcdiv_(self._mean * self._now[0], length)
+        self.embeddings.addcdiv_(self._mean * self._step_factors[0], length)
 
     def part(self, masks: Tensor) -> Descent:
         """Return a copy of these masks' state."""
@@ -226,12 +235,15 @@ class Descent:
         """Copy the numbers of another descent of as many masks, and be at its step."""
         for name in (*STATE, "start"):
             getattr(self, name).copy_(getattr(other, name))
-        self.step, self.last_step_maps = other.step, other.last_step_maps
+        self.step = other.step
+        self.last_step_maps = other.last_step_maps
         self.targets.load(other.targets)
 
     def state(self) -> StepState:
         """Return the progress; arrays are copied only when asked for."""
-        maps, grid, embeddings = self.maps, self.targets.grid, self.embeddings
+        maps = self.maps
+        grid = self.targets.grid
+        embeddings = self.embeddings
         return StepState(
             STEP,
             self.step,
@@ -243,7 +255,8 @@ class Descent:
     @torch.no_grad()
     def result(self, mask_size: tuple[int, int], route: str = "") -> InversionResult:
         """Return the result; ``mask_size`` is (H, W) of the masks' plane."""
-        targets, last = self.targets, self.last_step_maps
+        targets = self.targets
+        last = self.last_step_maps
         self.losses[:, self.step] = self.loss
         lengths = self.embeddings.norm(dim=1, keepdim=True)
         parts = [
@@ -280,7 +293,8 @@ def descend(
 
     Masks are independent; groups exist only to bound memory.
     """
-    steps, state = descent.config.steps, state or descent.state
+    steps = descent.config.steps
+    state = state or descent.state
     while True:
         for masks in slices(descent.maps.shape[0], exact.group_size):
             evaluate(exact, descent, masks)
@@ -309,8 +323,12 @@ def evaluate(exact: ExplainabilityMap, descent: Descent, masks: slice) -> None:
 def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     """Return ``alpha * (1 - cos(embedding, image embedding))`` (M,) and its gradient (M, e)."""
     lengths = embeddings.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    unit, target = embeddings / lengths, image / image.norm(dim=-1, keepdim=True).clamp_min(1e-12)
-    cosine = unit @ target if image.ndim == 1 else (unit * target).sum(1)
+    unit = embeddings / lengths
+    target = image / image.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+    if image.ndim == 1:
+        cosine = unit @ target
+    else:
+        cosine = (unit * target).sum(1)
     gradient = -alpha * (target - cosine[:, None] * unit) / lengths
     return alpha * (1.0 - cosine), gradient
 

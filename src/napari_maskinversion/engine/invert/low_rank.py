@@ -33,11 +33,13 @@ def compress(layer: LayerConstants, tolerance: float = SLOPE_TOLERANCE) -> Layer
     A randomised range finder with one power iteration (Halko, Martinsson and Tropp, SIAM Review 53,
     2011) on the slopes. Hidden units are weighted by their share in the query vectors.
     """
-    reach, mixed = multiply(layer.jacobian, layer.weights.down), layer.weights.mixed
+    reach = multiply(layer.jacobian, layer.weights.down)
+    mixed = layer.weights.mixed
     weight = reach.norm(dim=0) * mixed.norm(dim=1)
     weighted = layer.slope * weight
     whole = weighted.square().sum()
-    allowed, most = tolerance**2 * whole, min(weighted.shape)
+    allowed = tolerance**2 * whole
+    most = min(weighted.shape)
     sizes = [max(1, int(len(layer.slope) * share)) for share in _SKETCHES]
     sizes = [size for size in sizes if size < most] or [most]
     for size in sizes:
@@ -65,7 +67,8 @@ def _strongest(matrix: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     inner = multiply(basis.T, matrix)
     # On the CPU: Apple's GPUs have neither eigh nor qr.
     strengths, rotation = torch.linalg.eigh((inner @ inner.T).cpu())
-    strengths, rotation = strengths.to(matrix), rotation.to(matrix).flip(1)
+    strengths = strengths.to(matrix)
+    rotation = rotation.to(matrix).flip(1)
     return basis @ rotation, strengths.flip(0), multiply(rotation.T, inner)
 
 

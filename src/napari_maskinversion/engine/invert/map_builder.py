@@ -34,7 +34,8 @@ class MapBuilder:
     """
 
     def __init__(self, encoding: ImageEncoding, memory_bytes: int) -> None:
-        self.encoding, self.memory_bytes = encoding, memory_bytes
+        self.encoding = encoding
+        self.memory_bytes = memory_bytes
         self.clear()
 
     def clear(self) -> None:
@@ -49,7 +50,8 @@ class MapBuilder:
         """Return a map that has no routes; None for LeGrad of a class-token tower."""
         if config.explainer == "legrad" and self.encoding.layers:
             return None
-        key, kept = (config.explainer, config.layers), self._other_maps
+        key = (config.explainer, config.layers)
+        kept = self._other_maps
         if key not in kept:
             encoding = self.encoding.last(config.layers)
             kept[key] = make_map(config.explainer, encoding, self._step_bytes)
@@ -72,7 +74,8 @@ class MapBuilder:
         compressed: list[LayerConstants] = []
         for layer in encoding.layers:
             tick(MAPS, len(compressed), len(encoding.layers))
-            key, kept = (layer, config.precision), self._compressed
+            key = (layer, config.precision)
+            kept = self._compressed
             if key not in kept:
                 kept[key] = compress(layer)
             constants = kept[key]
@@ -88,7 +91,8 @@ class MapBuilder:
         return fast_maps(exact, compressed, encoding, self._step_bytes)
 
     def _exact_layers(self, config: InversionConfig, masks: int, passes: int) -> list[MapLayer]:
-        routes, layers = self.routes(config, masks, passes), []
+        routes = self.routes(config, masks, passes)
+        layers = []
         for layer, name in zip(self.encoding.layers[-config.layers :], routes, strict=True):
             constants, start, scale = self._prepare(layer, config.precision)
             route: Route = DirectRoute(constants)
@@ -105,10 +109,12 @@ class MapBuilder:
         if config.route != "auto":
             return (config.route,) * len(layers)
         budget = int(self.memory_bytes * DECOMPOSED_SHARE) // max(len(layers), 1)
-        dtype, kind = STORED.get(config.precision), self.encoding.embedding.device.type
+        dtype = STORED.get(config.precision)
+        kind = self.encoding.embedding.device.type
 
         def pays(layer: LayerConstants) -> bool:
-            hidden, joint = layer.slope.shape[1], len(layer.jacobian)
+            hidden = layer.slope.shape[1]
+            joint = len(layer.jacobian)
             fits = decomposed_bytes(layer, dtype) <= budget
             return fits and decomposing_pays(hidden, joint, passes, masks, kind)
 
@@ -119,9 +125,11 @@ class MapBuilder:
         return int(self.memory_bytes * (1 - DECOMPOSED_SHARE))
 
     def _decompose(self, layer: LayerConstants, precision: str) -> Route:
-        key, kept = (layer, precision), self._decomposed
+        key = (layer, precision)
+        kept = self._decomposed
         if key not in kept:
-            joint, hidden = len(layer.jacobian), layer.slope.shape[1]
+            joint = len(layer.jacobian)
+            hidden = layer.slope.shape[1]
             rows = max(1, self._step_bytes // (joint * hidden * layer.slope.element_size()))
             route = fitting(lambda: decompose(layer, rows))
             if route is None:
@@ -131,10 +139,14 @@ class MapBuilder:
 
     def _prepare(self, layer: LayerConstants, precision: str) -> _Prepared:
         """Return a layer in a precision, with the p of the image's embedding."""
-        key, kept = (layer, precision), self._prepared
+        key = (layer, precision)
+        kept = self._prepared
         if key not in kept:
             several = layer.offset.ndim == 3
-            embedding = self.encoding.embedding if several else self.encoding.embedding[None]
+            if several:
+                embedding = self.encoding.embedding
+            else:
+                embedding = self.encoding.embedding[None]
             vectors = layer.offset.new_empty(len(embedding), *layer.offset.shape[-2:])
             with torch.no_grad():
                 DirectRoute(layer).project(embedding, vectors)

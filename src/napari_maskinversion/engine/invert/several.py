@@ -24,7 +24,7 @@ from .loop import Descent, InversionResult, to_numpy
 from .map_builder import MapBuilder
 
 if TYPE_CHECKING:
-    from ...base.regions import Regions
+    from ...base.regions import Region, Regions
     from ..models.backbone import Backbone
 
 # Tokens of an image times their width: larger ones (ViT-B/16 at 224 px) keep a CPU busy alone.
@@ -41,11 +41,14 @@ def masks_at_once(model: Backbone, config: InversionConfig, side: int, memory_by
     together = tower.several and config.explainer == "legrad" and config.route != "decomposed"
     if not together or (config.fast and model.device.type == "cpu"):
         return 1
-    tokens, width = model.token_grid((side, side)).tokens + 1, tower.weight.shape[0]
+    tokens = model.token_grid((side, side)).tokens + 1
+    width = tower.weight.shape[0]
     numbers = config.layers * tokens * (tower.num_heads * tokens + _WIDTHS * width)
     fit = int(memory_bytes * (1 - DECOMPOSED_SHARE)) // (4 * numbers)
     alone = model.device.type == "cpu" and tokens * width > _CPU_NUMBERS
-    return 1 if alone else max(1, fit)
+    if alone:
+        return 1
+    return max(1, fit)
 
 
 class ImageBatch:
@@ -63,13 +66,17 @@ class ImageBatch:
         config: InversionConfig,
         memory_bytes: int,
     ) -> None:
-        self._tower, self._memory = tower_of(model.clip.visual), memory_bytes
-        self._planes, self._config = planes, config
-        dtype, inputs = STORED.get(config.precision), tensors.to(model.device)
+        self._tower = tower_of(model.clip.visual)
+        self._memory = memory_bytes
+        self._planes = planes
+        self._config = config
+        dtype = STORED.get(config.precision)
+        inputs = tensors.to(model.device)
         self._encoding = graphs.encode(
             self._tower, inputs, config.layers, dtype, memory_bytes, len(inputs)
         )
-        self.grid, self.input_size = self._encoding.grid, self._encoding.input_size
+        self.grid = self._encoding.grid
+        self.input_size = self._encoding.input_size
 
     @property
     def embeddings(self) -> npt.NDArray[np.float32]:
@@ -78,22 +85,29 @@ class ImageBatch:
 
     def invert(self, masks: Sequence[Regions], first: int = 0) -> list[InversionResult]:
         """Invert masks of the images from ``first`` on, in their order."""
-        config, counts = self._config.changed(route="direct"), [len(part) for part in masks]
-        regions = [region for part in masks for region in part]
+        config = self._config.changed(route="direct")
+        counts = [len(part) for part in masks]
+        regions: list[Region] = []
+        for part in masks:
+            regions.extend(part)
         with computing(tf32=config.precision == "tf32"):
             images = np.repeat(np.arange(first, first + len(masks)), counts)
-            own = self._encoding.of(torch.from_numpy(images).to(self._encoding.embedding.device))
+            encoding = self._encoding.of(
+                torch.from_numpy(images).to(self._encoding.embedding.device)
+            )
             sizes = [self._planes[image] for image in images.tolist()]
-            targets = MaskTargets(regions, sizes, own.input_size, own.grid, own.embedding)
-            maps = MapBuilder(own, self._memory)
-            descent = Descent(targets, own.embedding, config)
+            targets = MaskTargets(
+                regions, sizes, encoding.input_size, encoding.grid, encoding.embedding
+            )
+            maps = MapBuilder(encoding, self._memory)
+            descent = Descent(targets, encoding.embedding, config)
             route = graphs.descend(self._tower.visual, maps, len(regions), descent)
-            precision = [config.precision] if config.precision != "float32" else []
-            route = ", ".join([route, *precision])
+            if config.precision != "float32":
+                route = f"{route}, {config.precision}"
             result = descent.result(sizes[0], route)
         ends = np.cumsum(counts)
         starts = ends - counts
-        return [
-            result.part(slice(start, end), part.shape)
-            for start, end, part in zip(starts, ends, masks, strict=True)
-        ]
+        results = []
+        for start, end, part in zip(starts, ends, masks, strict=True):
+            results.append(result.part(slice(start, end), part.shape))
+        return results

@@ -149,7 +149,9 @@ class MaskClip(LastBlockMethod):
     def __init__(self, model: Backbone, *, reading: Reading = "block", **common: Any) -> None:
         check_choices("reading", [reading], get_args(Reading))
         tower = tower_of(cast("Any", model.clip).visual)
-        self._timm = tower if isinstance(tower, TokenTower) and reading == "block" else None
+        self._timm = None
+        if isinstance(tower, TokenTower) and reading == "block":
+            self._timm = tower
         if self._timm is None:
             super().__init__(model, **common)
         else:
@@ -175,7 +177,8 @@ class Sclip(LastBlockMethod):
 
     def attend(self, inputs: AttentionInputs, grid: TokenGrid) -> Tensor:
         """Attend to tokens with like queries, and with like keys."""
-        queries, keys = inputs.queries(), inputs.keys()
+        queries = inputs.queries()
+        keys = inputs.keys()
         return (attention(queries, queries) + attention(keys, keys)) @ inputs.values()
 
 

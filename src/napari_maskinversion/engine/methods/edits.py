@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -51,11 +51,11 @@ class ImageEditMethod(RegionMethod):
 
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
         """Embed the pictures of one size together."""
-        inputs = (picture for region in regions for picture in self.pictures(encoded, region))
-        rows = [
-            self.model.embed_images(torch.cat(list(same)))
-            for _, same in groupby(inputs, key=lambda picture: picture.shape)
-        ]
+        # Few pictures at a time: they are made when their batch is embedded.
+        inputs = chain.from_iterable(self.pictures(encoded, region) for region in regions)
+        rows = []
+        for _, same in groupby(inputs, key=lambda picture: picture.shape):
+            rows.append(self.model.embed_images(torch.cat(list(same))))
         embeddings = torch.cat(rows).cpu()
         per_region = len(embeddings) // len(regions)
         if per_region > 1:
@@ -85,7 +85,9 @@ class Crop(ImageEditMethod):
         super().__init__(model, **common)
         if fill is not None:
             check_choices("fill", [fill], get_args(Fill))
-        self.context, self.fill, self.by_box = context, fill, by_box
+        self.context = context
+        self.fill = fill
+        self.by_box = by_box
 
     def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
         """Return the pixels, the fill, the input side, and whether pictures keep their shape."""
@@ -114,7 +116,8 @@ def cut_box(box: Box, shape: tuple[int, int], context: float) -> Box:
     if context == 1:
         return box
     side = round(context * max(y1 - y0, x1 - x0))
-    tall, wide = min(side, height), min(side, width)
+    tall = min(side, height)
+    wide = min(side, width)
     top = int(np.clip((y0 + y1 - tall) // 2, 0, height - tall))
     left = int(np.clip((x0 + x1 - wide) // 2, 0, width - wide))
     return top, left, top + tall, left + wide
@@ -155,7 +158,8 @@ class RedCircle(ImageEditMethod):
     def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
         """Resize the image to the model's size and make the backgrounds."""
         pixels = as_rgb8(image)
-        side, kind = self.input_side(scale), Image.Resampling.BICUBIC
+        side = self.input_side(scale)
+        kind = Image.Resampling.BICUBIC
         size = self.model.input_size(pixels.shape[0], pixels.shape[1], side, keep_aspect)
         plain = Image.fromarray(pixels).resize(size[::-1], kind)
         backgrounds = {
@@ -170,8 +174,10 @@ class RedCircle(ImageEditMethod):
         """Draw the ellipse."""
         plain, backgrounds, shape, side, keep_aspect = encoded
         y0, x0, y1, x1 = region.bbox
-        down, across = plain.height / shape[0], plain.width / shape[1]
-        left, top = round(x0 * across), round(y0 * down)
+        down = plain.height / shape[0]
+        across = plain.width / shape[1]
+        left = round(x0 * across)
+        top = round(y0 * down)
         box = (left, top, max(round(x1 * across) - 1, left), max(round(y1 * down) - 1, top))
         inside = Image.new("L", plain.size)
         ImageDraw.Draw(inside).ellipse(box, fill=255)

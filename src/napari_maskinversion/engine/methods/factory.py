@@ -66,7 +66,10 @@ def region_embedder(
     method.check()
     embedders: list[RegionMethod] = []
     for spec in method.parts:
-        side = default_resolution(spec, model) if resolution is None else resolution
+        if resolution is None:
+            side = default_resolution(spec, model)
+        else:
+            side = resolution
         arguments = {"resolution": side, "keep_aspect": keep_aspect, **spec.options}
         if spec.name == MASKINVERSION:
             arguments["inversion"] = inversion
@@ -75,7 +78,10 @@ def region_embedder(
         module, name = spec.location.split(":")
         kind = getattr(import_module(f".{module}", __package__), name)
         embedders.append(kind(model, **{**arguments, **options}))
-    embedder = embedders[0] if len(embedders) == 1 else Fusion((embedders[0], embedders[1]))
+    if len(embedders) == 1:
+        embedder = embedders[0]
+    else:
+        embedder = Fusion((embedders[0], embedders[1]))
     embedder.cut_out = method.cut_out
     return embedder
 
@@ -93,7 +99,9 @@ def inverter_maker(
 
 def default_resolution(method: Method | MethodSpec, model: Backbone) -> int:
     """Return the default resolution of a method's inputs; the larger one of a fusion."""
-    return model.working_resolution if method.whole_image else model.native_resolution
+    if method.whole_image:
+        return model.working_resolution
+    return model.native_resolution
 
 
 class Fusion(RegionMethod):
@@ -115,10 +123,10 @@ class Fusion(RegionMethod):
 
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
         """Average both embeddings."""
-        first, second = (
-            normalize(method.embed_regions(part, regions), dim=1)
-            for method, part in zip(self.methods, encoded, strict=True)
-        )
+        embeddings = []
+        for method, part in zip(self.methods, encoded, strict=True):
+            embeddings.append(normalize(method.embed_regions(part, regions), dim=1))
+        first, second = embeddings
         return (first + second) / 2
 
 
@@ -133,7 +141,8 @@ class Inversion(RegionMethod):
 
     def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> MaskInverter:
         """Encode the image."""
-        inverter, side = MaskInverter(self.model), self.input_side(scale)
+        inverter = MaskInverter(self.model)
+        side = self.input_side(scale)
         inverter.set_image(image, resolution=side, keep_aspect=keep_aspect, config=self.inversion)
         return inverter
 

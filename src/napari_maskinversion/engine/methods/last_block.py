@@ -25,7 +25,8 @@ STRENGTH: Final = 2.0  # the sum is multiplied by this, so its rows add up to tw
 class ClearClip(LastBlockMethod):
     """ClearCLIP (arXiv 2407.12442): tokens attend to tokens with like queries."""
 
-    title, residual = "ClearCLIP", False
+    title = "ClearCLIP"
+    residual = False
 
     def attend(self, inputs: AttentionInputs, grid: TokenGrid) -> Tensor:
         """Attend by queries."""
@@ -36,7 +37,8 @@ class ClearClip(LastBlockMethod):
 class NaClip(LastBlockMethod):
     """NACLIP (arXiv 2404.08181): tokens attend to near tokens with like keys."""
 
-    title, residual = "NACLIP", False
+    title = "NACLIP"
+    residual = False
 
     def attend(self, inputs: AttentionInputs, grid: TokenGrid) -> Tensor:
         """Attend by keys and distance."""

@@ -59,10 +59,14 @@ class RegionMethod(RegionEmbedder):
     ) -> None:
         """A lower ``resolution`` makes all inputs smaller."""
         tick(ENCODING, 0, 1)
-        keep_aspect = self.keep_aspect if keep_aspect is None else keep_aspect
+        if keep_aspect is None:
+            keep_aspect = self.keep_aspect
         if resolution is not None:
             self._check(resolution)
-        scale = 1.0 if resolution is None else resolution / self.resolution
+        if resolution is None:
+            scale = 1.0
+        else:
+            scale = resolution / self.resolution
         with computing(), telling(lambda _: Tick(ENCODING, 0, 1)):  # of a method inside, too
             encoded = self.encode(array, scale, keep_aspect)
         height, width = array.shape[:2]

@@ -151,11 +151,10 @@ class Method(Config):
         for part in parts:
             if part not in METHODS:
                 near = difflib.get_close_matches(part, list(METHODS), n=3, cutoff=0.5)
-                hint = (
-                    f"Did you mean {', '.join(near)}?"
-                    if near
-                    else (f"Known: {', '.join(METHODS)}; two of them can be joined by +.")
-                )
+                if near:
+                    hint = f"Did you mean {', '.join(near)}?"
+                else:
+                    hint = f"Known: {', '.join(METHODS)}; two of them can be joined by +."
                 raise ConfigError(f"There is no method {part!r}. {hint}")
         if len(parts) > 2 or len(set(parts)) < len(parts):
             raise ConfigError(f"A fusion needs two different methods; got {name!r}.")
@@ -164,7 +163,9 @@ class Method(Config):
     @classmethod
     def of(cls, method: str | Method | None) -> Method:
         """Convert a name to a method; None is MaskInversion."""
-        return method if isinstance(method, Method) else cls(method or MASKINVERSION)
+        if isinstance(method, Method):
+            return method
+        return cls(method or MASKINVERSION)
 
     @property
     def parts(self) -> tuple[MethodSpec, ...]:
@@ -187,7 +188,9 @@ class Method(Config):
     def cost(self) -> str:
         """Cost of ten regions in words, in passes of the model at its native size."""
         total = round(sum(part.image + TYPICAL * part.region for part in self.parts))
-        plural = "es" if total != 1 else ""
+        plural = ""
+        if total != 1:
+            plural = "es"
         return f"{TYPICAL} regions cost {total} pass{plural} of the model at its native size"
 
     @property
@@ -213,7 +216,9 @@ class Method(Config):
     @property
     def lacks(self) -> str:
         """Its missing outputs in words; empty for MaskInversion."""
-        return "" if self.inverts else f"{self.title} has no heatmaps, overlaps or losses."
+        if self.inverts:
+            return ""
+        return f"{self.title} has no heatmaps, overlaps or losses."
 
     def check(self) -> None:
         """Refuse a method whose weights are missing."""

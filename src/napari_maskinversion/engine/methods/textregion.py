@@ -39,8 +39,13 @@ class TextRegion(RegionMethod):
         super().__init__(model, **common)
         visual: Any = model.clip.visual
         self._threshold = threshold
-        self._tower = PooledTower(visual) if PooledTower.fits(visual) else None
-        self._visual = visual if self._tower else class_token_tower(model, "TextRegion")
+        self._tower = None
+        if PooledTower.fits(visual):
+            self._tower = PooledTower(visual)
+        if self._tower:
+            self._visual = visual
+        else:
+            self._visual = class_token_tower(model, "TextRegion")
 
     @forward_only()
     def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
@@ -67,10 +72,10 @@ class TextRegion(RegionMethod):
         values, seen, grid = encoded
         weights = cell_coverage(regions, grid, values).flatten(1)
         inside = (weights > 0).float()
-        own, rest = (
-            (part / part.sum(1, keepdim=True).clamp_min(1)) @ seen for part in (inside, 1 - inside)
-        )
-        local = weights * ((own - rest) @ seen.T >= self._threshold)
+        outside = 1 - inside
+        inside_mean = (inside / inside.sum(1, keepdim=True).clamp_min(1)) @ seen
+        outside_mean = (outside / outside.sum(1, keepdim=True).clamp_min(1)) @ seen
+        local = weights * ((inside_mean - outside_mean) @ seen.T >= self._threshold)
         weights = torch.where(local.any(1, keepdim=True), local, weights)
         if self._tower is None:
             block = self._visual.transformer.resblocks[-1]

@@ -109,7 +109,8 @@ class Backbone:
         """16 hexadecimal digits that identify name, weights and settings; a key for caches."""
         self._forget_if_changed()
         if not self._fingerprint:
-            quick, heads = openclip.uses_quick_gelu(self.clip), self._tower.num_heads
+            quick = openclip.uses_quick_gelu(self.clip)
+            heads = self._tower.num_heads
             facts = (self.name, quick, heads, self._context_length, self.mean, self.std)
             self._fingerprint = fingerprint(self.clip, *facts)
         return self._fingerprint
@@ -136,7 +137,10 @@ class Backbone:
         self, height: int, width: int, resolution: int | None, keep_aspect: bool
     ) -> tuple[int, int]:
         """Return the pixels (h, w) of the model's input for an image, as `preprocess` makes it."""
-        side = self.working_resolution if resolution is None else resolution
+        if resolution is None:
+            side = self.working_resolution
+        else:
+            side = resolution
         patch = self.patch_size
         grid = TokenGrid.for_image(
             height, width, patch=patch, resolution=side, keep_aspect=keep_aspect
@@ -182,9 +186,10 @@ class Backbone:
 
         Shapes: returns (T, e).
         """
-        asked, texts = texts, list(texts)
-        if isinstance(asked, str) or not all(isinstance(text, str) for text in texts):
-            raise InputError(f"Texts must be a list of strings; got {asked!r:.100}.")
+        given_texts = texts
+        texts = list(texts)
+        if isinstance(given_texts, str) or not all(isinstance(text, str) for text in texts):
+            raise InputError(f"Texts must be a list of strings; got {given_texts!r:.100}.")
         self._forget_if_changed()
         new = [text for text in dict.fromkeys(texts) if text not in self._texts]
         for start in range(0, len(new), _TEXT_BATCH):
@@ -193,7 +198,9 @@ class Backbone:
         vectors = [self._texts[text] for text in texts]
         while len(self._texts) > _TEXTS_KEPT:
             self._texts.popitem(last=False)
-        return np.stack(vectors) if vectors else np.zeros((0, self.embed_dim), np.float32)
+        if vectors:
+            return np.stack(vectors)
+        return np.zeros((0, self.embed_dim), np.float32)
 
     def _encode_batch(self, texts: list[str]) -> FloatArray:
         with forward_only(self.device):
@@ -221,8 +228,8 @@ class Backbone:
 
     def _forget_if_changed(self) -> None:
         # The caller may train a wrapped module further, or load other weights into it.
-        now = versions(self.clip)
-        if now != self._versions:
-            self._versions = now
+        current = versions(self.clip)
+        if current != self._versions:
+            self._versions = current
             self._texts.clear()
             self._fingerprint = ""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ...base.errors import InputError, ModelError
 from ...base.reading import check_file
+from ...base.wording import listed
 
 # Settings that only OpenAI's archives contain in addition to the weights.
 _OPENAI_EXTRAS = ("input_resolution", "context_length", "vocab_size")
@@ -38,7 +39,10 @@ def read_weights(
     except InputError as error:
         raise ModelError(str(error)) from None
     is_plain = path.suffix == ".safetensors"
-    content = _read_safetensors(path) if is_plain else _read_torch(path, instead)
+    if is_plain:
+        content = _read_safetensors(path)
+    else:
+        content = _read_torch(path, instead)
     for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
@@ -49,7 +53,10 @@ def read_weights(
             _check_numbers(path, str(key), tensor)
             # Data-parallel and compiled training add prefixes.
             name = str(key).removeprefix("module.").removeprefix("_orig_mod.")
-            state[name] = tensor.float() if tensor.is_floating_point() else tensor
+            if tensor.is_floating_point():
+                state[name] = tensor.float()
+            else:
+                state[name] = tensor
     from_openai = all(key in state for key in _OPENAI_EXTRAS)
     for key in _OPENAI_EXTRAS:
         state.pop(key, None)
@@ -108,29 +115,35 @@ def _read_torch(path: Path, instead: str) -> Any:
 def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architecture: str) -> None:
     """Load `state` into a module on the meta device; every tensor must fit."""
     expected = module.state_dict()
-    others = set(state) - {"logit_scale", "logit_bias"}
-    if all(name.startswith("visual.") for name in others) and others & set(expected):
+    names = set(state) - {"logit_scale", "logit_bias"}
+    if all(name.startswith("visual.") for name in names) and names & set(expected):
         raise ModelError(
             f"{path} has an image tower and no text tower; a model that reads words is needed."
         )
-    both = [name for name in expected if name in state]
-    wrong = {
-        "missing": [name for name in expected if name not in state],
-        "not part of the architecture": [name for name in state if name not in expected],
-        "of another shape": [
-            f"{name} is {_size(state[name])} and should be {_size(expected[name])}"
-            for name in both
-            if _size(state[name]) != _size(expected[name])
-        ],
-    }
-    if any(wrong.values()):
+    missing = []
+    of_another_shape = []
+    for name, tensor in expected.items():
+        if name not in state:
+            missing.append(name)
+        elif _size(state[name]) != _size(tensor):
+            of_another_shape.append(f"{name} is {_size(state[name])} and should be {_size(tensor)}")
+    unexpected = [name for name in state if name not in expected]
+    faults = []
+    if missing:
+        faults.append(_list(missing, "missing"))
+    if unexpected:
+        faults.append(_list(unexpected, "not part of the architecture"))
+    if of_another_shape:
+        faults.append(_list(of_another_shape, "of another shape"))
+    if faults:
         raise ModelError(
-            f"{path} does not fit the architecture {architecture}: "
-            + "; ".join(_list(names, what) for what, names in wrong.items() if names)
-            + "."
+            f"{path} does not fit the architecture {architecture}: {'; '.join(faults)}."
         )
     # Buffers may hold infinity, such as the mask of a causal attention.
-    broken = [name for name, _ in module.named_parameters() if not state[name].isfinite().all()]
+    broken = []
+    for name, _ in module.named_parameters():
+        if not state[name].isfinite().all():
+            broken.append(name)
     if broken:
         raise ModelError(f"{path} is damaged: {_list(broken, 'not finite (NaN or infinity)')}.")
     module.load_state_dict(dict(state), strict=True, assign=True)
@@ -138,13 +151,14 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
 
 def _size(tensor: Tensor) -> str:
     size = "x".join(map(str, tensor.shape)) or "a single number"
-    return size if tensor.is_floating_point() else f"{size} of whole numbers"
+    if tensor.is_floating_point():
+        return size
+    return f"{size} of whole numbers"
 
 
-def _list(names: list[str], what: str) -> str:
+def _list(names: list[str], fault: str) -> str:
     noun = "tensor is" if len(names) == 1 else "tensors are"
-    more = ", ..." if len(names) > 2 else ""
-    return f"{len(names)} {noun} {what} ({', '.join(names[:2])}{more})"
+    return f"{len(names)} {noun} {fault} ({listed(names, 2)})"
 
 
 def fingerprint(module: nn.Module, *facts: object) -> str:
@@ -157,7 +171,9 @@ def fingerprint(module: nn.Module, *facts: object) -> str:
     for name, tensor in module.state_dict().items():
         flat = tensor.detach().reshape(-1)
         bits = flat.contiguous().view(_BITS[flat.element_size()])
-        total = int(bits.sum(dtype=torch.int64)) if flat.numel() else 0
+        total = 0
+        if flat.numel():
+            total = int(bits.sum(dtype=torch.int64))
         step = max(1, flat.numel() // _SAMPLES)
         samples = bits[::step][:_SAMPLES].cpu().numpy().tobytes()
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total}".encode() + samples)
@@ -169,7 +185,13 @@ def versions(module: nn.Module) -> tuple[object, ...]:
     tensors = [*module.parameters(), *module.buffers()]
     # Those of inference mode count no changes, so each answer is another one. `Module.to` puts new
     # memory under a tensor without a change of its counter.
-    return tuple(
-        (object() if one.is_inference() else one._version, one.data_ptr(), one.dtype)
-        for one in tensors
-    )
+    tensor_states = []
+    for tensor in tensors:
+        tensor_states.append(
+            (
+                object() if tensor.is_inference() else tensor._version,
+                tensor.data_ptr(),
+                tensor.dtype,
+            )
+        )
+    return tuple(tensor_states)

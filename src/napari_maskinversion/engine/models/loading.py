@@ -221,7 +221,7 @@ def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any]
             f"{path.name} is a checkpoint file: name its architecture, such as "
             "--architecture ViT-B-16 (or ViT-B-16-quickgelu; in Python architecture='ViT-B-16')."
         )
-    own: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "name": recorded_name(path),
         "title": f"{path.name} ({architecture})",
         "source": str(path),
@@ -234,13 +234,15 @@ def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any]
                 f"The architecture of {architecture} stands in its {MODELS[architecture].config}: "
                 f"name the folder that holds it and {path.name}, not the file."
             )
-        spec = replace(get_spec(architecture), **own)
+        spec = replace(get_spec(architecture), **facts)
         config = openclip.architecture_config(spec.architecture)
     else:
         config = openclip.architecture_config(architecture)
         side = openclip.side_of(config["vision_cfg"].get("image_size", 224))
         quick = bool(config.get("quick_gelu", False))
-        spec = ModelSpec(architecture=architecture, native_resolution=side, quick_gelu=quick, **own)
+        spec = ModelSpec(
+            architecture=architecture, native_resolution=side, quick_gelu=quick, **facts
+        )
     return config, spec
 
 
@@ -321,7 +323,10 @@ def wrap_open_clip(
     """
     openclip.check_module(clip)
     place = next(cast("Any", clip).visual.parameters()).device
-    wanted = place if device == "auto" else choose_device(device)
+    if device == "auto":
+        wanted = place
+    else:
+        wanted = choose_device(device)
     # "cuda" is the first GPU.
     if (wanted.type, wanted.index or 0) != (place.type, place.index or 0):
         raise ModelError(
@@ -329,8 +334,12 @@ def wrap_open_clip(
             "or move it before wrapping it."
         )
     mean, std, interpolation = _image_settings(clip, preprocess)
+    if any(m.training for m in clip.modules()):
+        view = _evaluation_view(clip)
+    else:
+        view = clip
     return Backbone(
-        _evaluation_view(clip) if any(m.training for m in clip.modules()) else clip,
+        view,
         name=tower_of(cast("Any", clip).visual).description,
         mean=mean,
         std=std,
@@ -349,10 +358,11 @@ def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None
     if id(module) not in seen:
         view = seen[id(module)] = module.__class__.__new__(module.__class__)
         view.__dict__ = dict(module.__dict__)
-        children = {
-            name: child if child is None else _evaluation_view(child, seen)
-            for name, child in getattr(module, "_modules", {}).items()
-        }
+        children: dict[str, nn.Module | None] = {}
+        for name, child in module.__dict__.get("_modules", {}).items():
+            children[name] = None
+            if child is not None:
+                children[name] = _evaluation_view(child, seen)
         view.__dict__.update(_modules=children, training=False)
     return seen[id(module)]
 
@@ -367,10 +377,15 @@ def with_other_activation(model: Backbone) -> Backbone | None:
     for owner in view.modules():
         for name, child in owner._modules.items():
             if type(child) in (nn.GELU, openclip.QuickGELU):
-                owner._modules[name] = openclip.QuickGELU() if type(child) is nn.GELU else nn.GELU()
+                if type(child) is nn.GELU:
+                    owner._modules[name] = openclip.QuickGELU()
+                else:
+                    owner._modules[name] = nn.GELU()
                 swapped = True
     ours = not hasattr(cast("Any", view).visual, "trunk")
-    return _backbone(view, model, model.spec, model.tokenizer) if swapped and ours else None
+    if swapped and ours:
+        return _backbone(view, model, model.spec, model.tokenizer)
+    return None
 
 
 def _image_settings(
@@ -390,9 +405,10 @@ def _image_settings(
             "preprocess has no normalisation step with mean and std; pass the transform that "
             "open_clip returned, or leave it out and use set_image_tensor with your own images."
         )
-    kinds = [
-        str(getattr(s.interpolation, "value", "")) for s in steps if hasattr(s, "interpolation")
-    ]
+    kinds = []
+    for s in steps:
+        if hasattr(s, "interpolation"):
+            kinds.append(str(getattr(s.interpolation, "value", "")))
     return (
         openclip.three(norm.mean),
         openclip.three(norm.std),

@@ -74,12 +74,16 @@ def architecture_config(architecture: str) -> dict[str, Any]:
         # and timm resamples its positions bicubically.
         twin["text_cfg"]["tokenizer_kwargs"] = {"clean": "lower"}
         return {**twin, "as_published": True}
-    config = factory.get_model_config(architecture) if ":" not in architecture else None
+    config = None
+    if ":" not in architecture:
+        config = factory.get_model_config(architecture)
     if config is None:
         if elsewhere := elsewhere_called(architecture):
             raise ModelError(elsewhere.text)
         near = difflib.get_close_matches(architecture, open_clip.list_models(), n=3, cutoff=0.5)
-        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        hint = ""
+        if near:
+            hint = f" Did you mean {', '.join(near)}?"
         raise ModelError(f"open_clip has no architecture called {architecture!r}.{hint}")
     return cast("dict[str, Any]", config)
 
@@ -92,9 +96,11 @@ def has_quick_gelu_twin(architecture: str) -> bool:
 @functools.cache
 def architectures() -> tuple[str, ...]:
     """Return the architectures whose models can be loaded; takes a moment."""
-    return tuple(
-        name for name in open_clip.list_models() if not unsupported(architecture_config(name))
-    )
+    names = []
+    for name in open_clip.list_models():
+        if not unsupported(architecture_config(name)):
+            names.append(name)
+    return tuple(names)
 
 
 def tag_spec(name: str) -> ModelSpec:
@@ -106,8 +112,8 @@ def tag_spec(name: str) -> ModelSpec:
     architecture, _, tag = name.partition("/")
     config = open_clip.get_pretrained_cfg(architecture, tag)
     if not config:
-        known = ["/".join(pair) for pair in open_clip.list_pretrained()]
-        raise unknown_model(name, [*MODELS, *known])
+        tags = ["/".join(pair) for pair in open_clip.list_pretrained()]
+        raise unknown_model(name, [*MODELS, *tags])
     model_config = architecture_config(architecture)
     reason = unsupported(model_config)
     if reason:
@@ -119,7 +125,9 @@ def tag_spec(name: str) -> ModelSpec:
             "choose another tag."
         )
     native = side_of(model_config["vision_cfg"].get("image_size", 224))
-    numbers = sum(one.numel() for one in build(model_config, quick_gelu=False).parameters())
+    numbers = sum(
+        parameter.numel() for parameter in build(model_config, quick_gelu=False).parameters()
+    )
     clean_tag = tag.lower().replace("-", "_")
     return ModelSpec(
         name=f"{architecture}/{clean_tag}",
@@ -166,11 +174,14 @@ def _section(kind: Any) -> Any:
         "mlp_ratio": float,
         "tokenizer_kwargs": _TokenizerOptions,
     }
-    known: dict[str, Any] = {}
+    allowed_fields: dict[str, Any] = {}
     for part in fields(kind):
-        allowed = hints[part.name] | None if part.default is None else hints[part.name]
-        known[part.name] = (allowed, part.default)
-    return create_model(kind.__name__, __config__=_STRICT, **known)
+        if part.default is None:
+            allowed = hints[part.name] | None
+        else:
+            allowed = hints[part.name]
+        allowed_fields[part.name] = (allowed, part.default)
+    return create_model(kind.__name__, __config__=_STRICT, **allowed_fields)
 
 
 _Architecture: Any = create_model(
@@ -262,7 +273,11 @@ def build(
     arguments["quick_gelu"] = quick_gelu
     as_published = arguments.pop("as_published", False)
     custom_text = custom_text or bool(arguments["text_cfg"].get("hf_model_name"))
-    kind: type[nn.Module] = CustomTextCLIP if custom_text else CLIP
+    kind: type[nn.Module]
+    if custom_text:
+        kind = CustomTextCLIP
+    else:
+        kind = CLIP
     if "multimodal_cfg" in arguments:
         kind = CoCa
     try:
@@ -296,7 +311,10 @@ def finish(module: nn.Module) -> None:
         for name in ("position_ids", "token_type_ids"):  # of transformers
             ids = dict(owner.named_buffers(recurse=False)).get(name)
             if ids is not None and ids.is_meta:
-                counted = torch.arange(ids.shape[-1]) if name == "position_ids" else torch.zeros(1)
+                if name == "position_ids":
+                    counted = torch.arange(ids.shape[-1])
+                else:
+                    counted = torch.zeros(1)
                 filled = counted.to(ids.dtype).expand(ids.shape).clone()
                 owner.register_buffer(name, filled, persistent=False)
 
@@ -306,7 +324,8 @@ def adapt_state(module: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor
     if isinstance(module, CustomTextCLIP | CoCa) and "positional_embedding" in state:
         state = factory.convert_to_custom_text_state_dict(state)
     for name in ("logit_scale", "logit_bias"):
-        value, wanted = state.get(name), getattr(module, name, None)
+        value = state.get(name)
+        wanted = getattr(module, name, None)
         if value is not None and wanted is not None and value.numel() == wanted.numel():
             state = {**state, name: value.reshape(wanted.shape)}
     return state
@@ -332,7 +351,10 @@ def check_module(clip: nn.Module) -> None:
 def text_sizes(clip: nn.Module) -> tuple[int, int]:
     """Return context length and vocabulary size of a checked module."""
     module = cast("Any", clip)
-    owner = module if hasattr(module, "vocab_size") else module.text
+    if hasattr(module, "vocab_size"):
+        owner = module
+    else:
+        owner = module.text
     return int(owner.context_length), int(owner.vocab_size)
 
 
@@ -360,7 +382,10 @@ def encode_tokens(clip: Any, tokens: Tensor) -> Tensor:
     x = clip.ln_final(x)[torch.arange(len(x), device=x.device), ends]
     projection = clip.text_projection
     if projection is not None:
-        x = projection(x) if isinstance(projection, nn.Linear) else x @ projection
+        if isinstance(projection, nn.Linear):
+            x = projection(x)
+        else:
+            x = x @ projection
     embeddings: Tensor = x
     return embeddings
 
@@ -404,8 +429,8 @@ def tokenizer_of(
     if not name:
         return None
     check_transformers(model, name)
-    here = next((folder for folder in folders if has_tokenizer(folder)), None)
-    if here is None and is_offline() and not _is_cached(name):
+    tokenizer_folder = next((folder for folder in folders if has_tokenizer(folder)), None)
+    if tokenizer_folder is None and is_offline() and not _is_cached(name):
         raise OfflineError(
             f"The tokenizer {name} of {model} is not on this machine, and offline mode is on; "
             "fetch the model once with a network, or put the tokenizer's files into a folder "
@@ -414,18 +439,22 @@ def tokenizer_of(
 
     @functools.cache
     def read() -> Tokenizer:
-        offline, text = here is not None or is_offline(), config["text_cfg"]
-        length, settings = text.get("context_length", _LENGTH), text.get("tokenizer_kwargs") or {}
+        offline = tokenizer_folder is not None or is_offline()
+        text = config["text_cfg"]
+        length = text.get("context_length", _LENGTH)
+        settings = text.get("tokenizer_kwargs") or {}
         try:
             tokenizer = HFTokenizer(
-                str(here or name),
+                str(tokenizer_folder or name),
                 context_length=int(length),
                 local_files_only=offline,
                 trust_remote_code=False,
                 **settings,
             )
         except OSError as error:
-            why = "offline mode is on" if offline else "the model hub cannot be reached"
+            why = "the model hub cannot be reached"
+            if offline:
+                why = "offline mode is on"
             raise OfflineError(
                 f"The tokenizer {name} of {model} is not on this machine, and {why}."
             ) from error
@@ -451,7 +480,9 @@ def _is_cached(repository: str) -> bool:
 
 def side_of(size: int | Sequence[int]) -> int:
     """Return one number for an image size of a configuration."""
-    return int(size) if isinstance(size, int) else int(size[0])
+    if isinstance(size, int):
+        return int(size)
+    return int(size[0])
 
 
 def three(values: Sequence[float]) -> tuple[float, float, float]:

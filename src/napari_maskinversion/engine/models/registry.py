@@ -68,13 +68,17 @@ def own_model(model: str | Path) -> Path | None:
     if isinstance(model, str) and (not model or model in MODELS or not is_path):
         return None
     # "." and ".." tell no name.
-    return path.resolve() if path.name in ("", "..") else path
+    if path.name in ("", ".."):
+        return path.resolve()
+    return path
 
 
 def short_name(name: str) -> str:
     """Return a model's name for people: of a path, its last part."""
     path = own_model(name)
-    return name if path is None else path.name
+    if path is None:
+        return name
+    return path.name
 
 
 def recorded_name(model: str | Path) -> str:
@@ -82,7 +86,9 @@ def recorded_name(model: str | Path) -> str:
     path = own_model(model)
     if path is None:
         return str(model)
-    return path.name if path.is_dir() else path.stem
+    if path.is_dir():
+        return path.name
+    return path.stem
 
 
 def unread_spec(name: str, architecture: str | None = None) -> ModelSpec:
@@ -93,7 +99,9 @@ def unread_spec(name: str, architecture: str | None = None) -> ModelSpec:
     if path is not None:
         if not path.exists():
             raise ModelError(f"There is no model {path}; choose one in Settings > Model.")
-        size = round(path.stat().st_size / 1e6) if path.is_file() else 0
+        size = 0
+        if path.is_file():
+            size = round(path.stat().st_size / 1e6)
         return ModelSpec(
             name=name,
             title=str(path),
@@ -120,7 +128,9 @@ def model_state(spec: ModelSpec) -> ModelState:
         return "bundled"
     if spec.name not in MODELS and own_model(spec.source) is not None:
         return "on disk"
-    return "on disk" if weights_on_disk(spec) is not None else "to fetch"
+    if weights_on_disk(spec) is not None:
+        return "on disk"
+    return "to fetch"
 
 
 def model_folder(spec: ModelSpec) -> Path:
@@ -141,7 +151,9 @@ def weights_on_disk(spec: ModelSpec) -> Path | None:
     if spec.config and not (folder / spec.config).exists():
         return None  # of no use without
     file = recorded_weights(folder)
-    return file.path if file is not None and file.is_complete else None
+    if file is not None and file.is_complete:
+        return file.path
+    return None
 
 
 OFFLINE_PAGE: Final = (
@@ -158,7 +170,8 @@ def fetch(name: str) -> Path:
     if spec.bundled:
         return bundled_folder() / WEIGHTS_FILE
     owner, project, *path = spec.source.split("/", 2)
-    repository, folder = f"{owner}/{project}", model_folder(spec)
+    repository = f"{owner}/{project}"
+    folder = model_folder(spec)
     ways = (
         f"{how_to_bring(spec)}, or name a checkpoint file of your own, or use the bundled "
         f"model {DEMO!r}"

@@ -84,7 +84,9 @@ class ModelSpec:
     @property
     def size_text(self) -> str:
         """Size of the weights as text."""
-        return size_text(self.size_mb * 1_000_000) if self.size_mb else "size unknown"
+        if self.size_mb:
+            return size_text(self.size_mb * 1_000_000)
+        return "size unknown"
 
     @property
     def working_resolution(self) -> int:
@@ -94,7 +96,9 @@ class ModelSpec:
     @property
     def activation(self) -> str:
         """Activation of the weights as text, and where that is known from."""
-        return f"as its {self.config} says" if self.config else _GELU[self.quick_gelu]
+        if self.config:
+            return f"as its {self.config} says"
+        return _GELU[self.quick_gelu]
 
     @property
     def bundled(self) -> bool:
@@ -124,7 +128,9 @@ def default_working_resolution(native: int) -> int:
     A 224-pixel CLIP has at most 14 x 14 patches, too coarse for regions: it runs at 448 pixels.
     Tiny models and those trained above 448 pixels keep their native resolution.
     """
-    return 448 if 200 <= native <= 448 else native
+    if 200 <= native <= 448:
+        return 448
+    return native
 
 
 def _read_table() -> tuple[dict[str, ModelSpec], dict[str, Elsewhere]]:
@@ -154,23 +160,30 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = MappingProxyType(_read[1])
 
 def elsewhere_called(name: str) -> Elsewhere | None:
     """Return the model of that name that is not fetched."""
-    return next((one for key, one in ELSEWHERE.items() if key.lower() == name.lower()), None)
+    return next((model for key, model in ELSEWHERE.items() if key.lower() == name.lower()), None)
 
 
-def unknown_model(name: str, known: Iterable[str]) -> ModelError:
+def unknown_model(name: str, known_names: Iterable[str]) -> ModelError:
     """Return the error for a name that no model has."""
     if elsewhere := elsewhere_called(name):
         return ModelError(elsewhere.text)
-    candidates = {known_name.lower(): known_name for known_name in known}
-    begun = [key for key in candidates if name and key.startswith(name.lower())]
-    near = begun[:3] or difflib.get_close_matches(name.lower(), list(candidates), n=3, cutoff=0.5)
+    candidates = {known_name.lower(): known_name for known_name in known_names}
+    beginning_so = []
+    for key in candidates:
+        if name and key.startswith(name.lower()):
+            beginning_so.append(key)
+    near = beginning_so[:3] or difflib.get_close_matches(
+        name.lower(), list(candidates), n=3, cutoff=0.5
+    )
     names = [candidates[key] for key in near] or list(MODELS)
     if _is_path(name):
         return ModelError(
             f"There is no folder or file {Path(name)}; name a folder with "
             "open_clip_config.json and weights, a checkpoint file, or a model of 'models list'."
         )
-    path = ", and no folder or file of that name" if "/" in name else ""
+    path = ""
+    if "/" in name:
+        path = ", and no folder or file of that name"
     return ModelError(
         f"There is no model called {name!r}{path}. "
         + ("Did you mean " if near else "Known models: ")

@@ -162,7 +162,10 @@ def _of_tips(state: State) -> State:
 def _of_siglip(state: State) -> State:
     """SigLIP 2 and FG-CLIP 2, whose linear layer of patches (y, x, colour) is a convolution."""
     state = _without(state, _NOT_READ)
-    image = {key: value for key, value in state.items() if key.startswith("vision_model.")}
+    image = {}
+    for key, value in state.items():
+        if key.startswith("vision_model."):
+            image[key] = value
     texts = {key: value for key, value in state.items() if key not in image}
     image = _joined(_renamed(image, _SIGLIP), "qkv.")
     trunk = "visual.trunk."
@@ -173,17 +176,18 @@ def _of_siglip(state: State) -> State:
         image[f"{trunk}patch_embed.proj.weight"] = patches.contiguous()
     image[f"{trunk}pos_embed"] = image[f"{trunk}pos_embed"][None]
     for kind in ("weight", "bias"):
-        query, *others = image.pop(f"{trunk}attn_pool.in_proj.{kind}").chunk(3)
+        query, *keys_and_values = image.pop(f"{trunk}attn_pool.in_proj.{kind}").chunk(3)
         image[f"{trunk}attn_pool.q.{kind}"] = query
-        image[f"{trunk}attn_pool.kv.{kind}"] = torch.cat(others)
+        image[f"{trunk}attn_pool.kv.{kind}"] = torch.cat(keys_and_values)
     return {**image, **_joined(_renamed(texts, _SIGLIP_TEXT), "in_proj_")}
 
 
 def _of_longclip(state: State) -> State:
     """LongCLIP, 248 tokens: the first positions of one tensor, the others of a second one."""
-    first, rest = state["positional_embedding"], state["positional_embedding_res"]
+    short = state["positional_embedding"]
+    long = state["positional_embedding_res"]
     state = {key: value for key, value in state.items() if key not in _LONGCLIP}
-    positions = torch.cat([first[:_SHORT_TEXT], rest[_SHORT_TEXT:]])
+    positions = torch.cat([short[:_SHORT_TEXT], long[_SHORT_TEXT:]])
     return {**state, "positional_embedding": positions}
 
 
@@ -253,14 +257,17 @@ def read_transformers_folder(folder: Path) -> tuple[dict[str, Any], dict[str, An
     """Return open_clip's configuration of a CLIPModel of transformers: model and images."""
     path = folder / TRANSFORMERS_CONFIG
     content = read_json(path, "configuration of a model")
-    kind = content.get("model_type") if isinstance(content, dict) else None
+    kind = None
+    if isinstance(content, dict):
+        kind = content.get("model_type")
     if kind != "clip":
         raise InputError(
             f"{path} describes a model of the kind {kind!r}; of transformers' models, CLIPModel "
             "can be used in a folder, and TIPSv2 by its name."
         )
     config = validated(_Clip, content, path)
-    vision, text = config.vision_config, config.text_config
+    vision = config.vision_config
+    text = config.text_config
     if vision.hidden_act != text.hidden_act:
         raise InputError(f"{path} names two activations; only one for both towers is known here.")
     images = _Images()

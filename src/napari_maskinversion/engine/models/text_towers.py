@@ -66,8 +66,10 @@ class MeanPooledText(nn.Module):
         context_length: int,
     ) -> None:
         super().__init__()
-        self.width, self.heads = width, heads
-        self.vocab_size, self.context_length = vocab_size, context_length
+        self.width = width
+        self.heads = heads
+        self.vocab_size = vocab_size
+        self.context_length = context_length
         self.token_embedding = nn.Embedding(vocab_size, width)
         self.transformer = Transformer(
             width, layers, heads, mlp_ratio=hidden / width, act_layer=nn.ReLU

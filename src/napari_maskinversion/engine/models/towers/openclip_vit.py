@@ -30,7 +30,8 @@ class OpenClipVit(ImageTower):
         self.native_resolution = int(visual.grid_size[0]) * self.patch_size
         self.embed_dim = int(visual.proj.shape[1])
         blocks = visual.transformer.resblocks
-        self.num_layers, self.num_heads = len(blocks), int(blocks[0].attn.num_heads)
+        self.num_layers = len(blocks)
+        self.num_heads = int(blocks[0].attn.num_heads)
 
     @classmethod
     def fits(cls, visual: Any) -> bool:
@@ -150,21 +151,26 @@ class _CocaHead(torch.nn.Module):
 
     def __init__(self, visual: Any) -> None:
         super().__init__()
-        self.pooler, self.norm, self.proj = visual.attn_pool, visual.ln_post, visual.proj
+        self.pooler = visual.attn_pool
+        self.norm = visual.ln_post
+        self.proj = visual.proj
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the embedding (1, e) of tokens (1, n, d)."""
-        pooler, attn = self.pooler, self.pooler.attn
-        query, tokens = pooler.ln_q(pooler.query)[None, :1], pooler.ln_k(tokens)
+        pooler = self.pooler
+        attn = self.pooler.attn
+        query = pooler.ln_q(pooler.query)[None, :1]
+        tokens = pooler.ln_k(tokens)
         if attn.in_proj_weight is not None:
             weights = attn.in_proj_weight.chunk(3)
         else:
             weights = (attn.q_proj_weight, attn.k_proj_weight, attn.v_proj_weight)
         biases = attn.in_proj_bias.chunk(3)
-        queries, keys, values = (
-            functional.linear(x, *linear).view(1, x.shape[1], attn.num_heads, -1).transpose(1, 2)
-            for x, *linear in zip((query, tokens, tokens), weights, biases, strict=True)
-        )
+        projected = []
+        for x, weight, bias in zip((query, tokens, tokens), weights, biases, strict=True):
+            product = functional.linear(x, weight, bias)
+            projected.append(product.view(1, x.shape[1], attn.num_heads, -1).transpose(1, 2))
+        queries, keys, values = projected
         mixed = functional.scaled_dot_product_attention(queries, keys, values)
         pooled = attn.out_proj(mixed.transpose(1, 2).flatten(2))
         embedding: Tensor = self.norm(pooled)[:, 0] @ self.proj

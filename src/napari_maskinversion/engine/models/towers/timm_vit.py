@@ -77,10 +77,10 @@ class TimmTower(ImageTower):
             return "has a pooling of open_clip's own on top"
         if vit.global_pool not in ("token", "avg", "map"):
             return f"pools by {vit.global_pool!r}"
-        pools = [] if vit.attn_pool is None else [vit.attn_pool]
-        if not all(
-            getattr(owner, "fused_attn", False) for owner in [*(b.attn for b in blocks), *pools]
-        ):
+        attentions = [block.attn for block in blocks]
+        if vit.attn_pool is not None:
+            attentions.append(vit.attn_pool)
+        if not all(getattr(attention, "fused_attn", False) for attention in attentions):
             return (
                 "does not compute attention by torch's scaled_dot_product_attention (is "
                 "TIMM_FUSED_ATTN set to 0?)"
@@ -132,14 +132,18 @@ class TimmTower(ImageTower):
         return embedding
 
     def _embed(self, image: Tensor, grid: TokenGrid) -> Tensor:
-        vit, patches = self._vit, self._vit.patch_embed
+        vit = self._vit
+        patches = self._vit.patch_embed
         x = image.to(self.weight.dtype)
         if hasattr(patches, "backbone"):
             x = patches.backbone(x)
             x = x[-1] if isinstance(x, list | tuple) else x
         x = patches.proj(x).flatten(2).transpose(1, 2)
         x = patches.norm(x) if hasattr(patches, "norm") else x
-        prefix = [token for token in (vit.cls_token, vit.reg_token) if token is not None]
+        prefix = []
+        for token in (vit.cls_token, vit.reg_token):
+            if token is not None:
+                prefix.append(token)
         first = [token.expand(len(x), -1, -1) for token in prefix]
         positions: Tensor | float = 0.0
         if vit.pos_embed is not None:
@@ -195,7 +199,10 @@ class TokenTower(TimmTower):
 
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)
-        self.explainers = maps_for("class query") if self._prefix else maps_for()
+        if self._prefix:
+            self.explainers = maps_for("class query")
+        else:
+            self.explainers = maps_for()
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
         dtype = tokens.dtype
@@ -284,7 +291,9 @@ class _Head(torch.nn.Module):
         self.parts = torch.nn.Sequential(vit.attn_pool, vit.fc_norm, vit.head, visual.head)
         self.norm = vit.norm
         leaves_out = not getattr(vit, "pool_include_prefix", True)
-        self.first = int(vit.num_prefix_tokens) if leaves_out else 0
+        self.first = 0
+        if leaves_out:
+            self.first = int(vit.num_prefix_tokens)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the embedding (1, e) of tokens (1, n, d)."""
@@ -346,18 +355,25 @@ def rerun(run: Run, tokens: Tensor, output: Tensor) -> Tensor:
         return run(tokens)
 
 
-def score_jacobian(feature_of: Callable[[Tensor], Tensor], at: Tensor, *, cosine: bool) -> Tensor:
-    """Return the Jacobian (e, elements of ``at``) of the vector that embeddings are compared with.
+def score_jacobian(
+    feature_of: Callable[[Tensor], Tensor], point: Tensor, *, cosine: bool
+) -> Tensor:
+    """Return the Jacobian (e, elements of ``point``) of the vector that embeddings compare with.
 
-    That vector is ``feature_of(at)``, (1, e), divided by its length. If the feature is the image's
-    own embedding, its cosine is at its maximum where an inversion starts: no gradient, no map.
+    That vector is ``feature_of(point)``, (1, e), divided by its length. If the feature is the
+    image's own embedding, its cosine is at its maximum where an inversion starts: no gradient, no
+    map.
     With ``cosine=False`` the length is a constant of the image, so the score is a product.
     """
 
     def score_vector(x: Tensor) -> Tensor:
         feature = feature_of(x)[0]
-        return functional.normalize(feature, dim=0) if cosine else feature / feature.norm().detach()
+        if cosine:
+            unit: Tensor = functional.normalize(feature, dim=0)
+            return unit
+        product: Tensor = feature / feature.norm().detach()
+        return product
 
     with torch.no_grad():  # of weights; torch.func differentiates in its own way
-        jacobian: Tensor = torch.func.jacrev(score_vector)(at.detach())
+        jacobian: Tensor = torch.func.jacrev(score_vector)(point.detach())
     return jacobian.flatten(1)
