@@ -21,7 +21,9 @@ class Agreement:
     @property
     def accuracy(self) -> float | None:
         """Share of the compared regions, 0..1; None if there are none."""
-        return self.same / self.compared if self.compared else None
+        if self.compared:
+            return self.same / self.compared
+        return None
 
     @property
     def text(self) -> str:
@@ -33,11 +35,10 @@ class Agreement:
                 "names in the file of the regions."
             )
         if self.others:
-            regions = (
-                "1 region has a name that is"
-                if self.others == 1
-                else (f"{self.others} regions have names that are")
-            )
+            if self.others == 1:
+                regions = "1 region has a name that is"
+            else:
+                regions = f"{self.others} regions have names that are"
             parts.append(f"{regions} none of the words ({listed(self.other_names)}); not compared.")
         return " ".join(parts)
 
@@ -48,17 +49,21 @@ def agreement_of(results: Results) -> Agreement | None:
     named = [region for region in results.regions if region.source_label]
     if vocabulary is None or not named:
         return None
-    words = [(word, label.name) for label in vocabulary.full_labels for word in label.words]
-    labels = {word.casefold(): name for word, name in words} | dict(words)
+    labels: dict[str, str] = {}
+    for label in vocabulary.full_labels:
+        labels |= {word.casefold(): label.name for word in label.words}
+    # A word as it is written comes before one in other letters.
+    for label in vocabulary.full_labels:
+        labels |= dict.fromkeys(label.words, label.name)
 
     def label_of(name: str) -> str | None:
         return labels.get(name.strip(), labels.get(name.strip().casefold()))
 
     truths = [(label_of(region.source_label), region) for region in named]
-    others = [region.source_label for label, region in truths if label is None]
+    unlisted = [region.source_label for label, region in truths if label is None]
     return Agreement(
-        compared=len(named) - len(others),
+        compared=len(named) - len(unlisted),
         same=sum(label == region.suggestion for label, region in truths),
-        other_names=tuple(dict.fromkeys(others)),
-        others=len(others),
+        other_names=tuple(dict.fromkeys(unlisted)),
+        others=len(unlisted),
     )

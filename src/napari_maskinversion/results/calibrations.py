@@ -46,7 +46,9 @@ def calibration_of(fingerprint: str, settings: RunSettings) -> Calibration | Non
     """
     key = key_of(fingerprint, settings)
     values, _ = part_of(key).read()
-    return _read(values) if values else shipped_calibrations().get(key)
+    if values:
+        return _read(values)
+    return shipped_calibrations().get(key)
 
 
 def keep_calibration(fingerprint: str, settings: RunSettings, calibration: Calibration) -> Path:
@@ -70,4 +72,4 @@ def shipped_calibrations() -> dict[str, Calibration]:
     except (OSError, ValueError):  # a model that was just trained has no limits yet
         return {}
     limits = {key: _read(values) for key, values in entries.items()}
-    return {key: one for key, one in limits.items() if one is not None}
+    return {key: calibration for key, calibration in limits.items() if calibration is not None}

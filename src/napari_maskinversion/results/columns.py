@@ -88,18 +88,28 @@ def is_missing(value: Any) -> bool:
 
 def columns_of(info: RunInfo, regions: Rows, place: Place = "files") -> list[ColumnSpec]:
     """Return the columns of a run in one place, in order."""
-    return [
-        column
-        for entry in COLUMNS
-        for column in ([entry] if isinstance(entry, ColumnSpec) else entry(info, regions))
-        if place in column.places
-        and not (column.optional and all(column.value(one, info) in (None, "") for one in regions))
-    ]
+    columns: list[ColumnSpec] = []
+    for entry in COLUMNS:
+        family = [entry] if isinstance(entry, ColumnSpec) else entry(info, regions)
+        for column in family:
+            if place in column.places and not _is_left_out(column, info, regions):
+                columns.append(column)
+    return columns
+
+
+def _is_left_out(column: ColumnSpec, info: RunInfo, regions: Rows) -> bool:
+    """Return whether an optional column has no value for any region."""
+    if not column.optional:
+        return False
+    return all(column.value(region, info) in (None, "") for region in regions)
 
 
 def columns_of_any(axes: Sequence[str] = ("t", "z")) -> list[ColumnSpec]:
     """Return the columns that files of any run may have, but for captions and other axes."""
-    single = [c for c in COLUMNS if isinstance(c, ColumnSpec) and "files" in c.places]
+    single = []
+    for c in COLUMNS:
+        if isinstance(c, ColumnSpec) and "files" in c.places:
+            single.append(c)
     return [*single, *_ranked_labels(RANKED_LABELS), *map(_axis, axes)]
 
 
@@ -113,27 +123,38 @@ def _ranked(name: str, rank: int = 0) -> Callable[[RegionResult, RunInfo], Any]:
 
     def value(region: RegionResult, info: RunInfo) -> float:
         ranking = region.ranking
-        return math.nan if ranking is None else float(getattr(ranking, name)[rank])
+        if ranking is None:
+            return math.nan
+        return float(getattr(ranking, name)[rank])
 
     return value
 
 
 def _label(rank: int) -> Callable[[RegionResult, RunInfo], Any]:
     def value(region: RegionResult, info: RunInfo) -> str | None:
-        return None if region.ranking is None else region.ranking.labels[rank]
+        if region.ranking is None:
+            return None
+        return region.ranking.labels[rank]
 
     return value
 
 
 def _classifier(region: RegionResult, info: RunInfo) -> str:
-    learned = None if info.vocabulary is None else info.vocabulary.learned
-    return "" if learned is None else learned.name
+    if info.vocabulary is None:
+        learned = None
+    else:
+        learned = info.vocabulary.learned
+    if learned is None:
+        return ""
+    return learned.name
 
 
 def _word(region: RegionResult, info: RunInfo) -> str:
     if region.ranking is None:
         return ""
-    return "sure" if region.uncertainty.sure else "doubtful"
+    if region.uncertainty.sure:
+        return "sure"
+    return "doubtful"
 
 
 def _next_labels(region: RegionResult, info: RunInfo) -> str:
@@ -166,11 +187,17 @@ def source_columns(info: RunInfo, regions: Rows) -> dict[str, str]:
 
     One of a name that is taken, in letters of any size, has ``source_`` before it.
     """
-    brought = dict.fromkeys(name for region in regions for name in region.source_values)
+    brought: dict[str, None] = {}  # in the order in which regions have them
+    for region in regions:
+        brought |= dict.fromkeys(region.source_values)
     taken = {*_WRITTEN}
     if brought:
-        own = columns_of_any(info.axes), _measures(info, regions), _caption_columns(info, regions)
-        taken |= {column.name for column in chain(*own)}
+        columns_of_run = (
+            columns_of_any(info.axes),
+            _measures(info, regions),
+            _caption_columns(info, regions),
+        )
+        taken |= {column.name for column in chain(*columns_of_run)}
     columns = {}
     for name in brought:
         column = str(encodable(name))
@@ -183,11 +210,14 @@ def source_columns(info: RunInfo, regions: Rows) -> dict[str, str]:
 
 def _source_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
     for name, column in source_columns(info, regions).items():
-        values = [one.source_values.get(name) for one in regions]
+        values = [region.source_values.get(name) for region in regions]
         kinds = {type(value) for value in values if value is not None}
         whole = kinds == {int} and max(map(abs, filter(None, values)), default=0) < 2**63
-        kind: Kind = "integer" if whole else "number" if kinds == {int, float} else "text"
-        kind = "number" if kinds == {float} else kind
+        kind: Kind = "text"
+        if whole:
+            kind = "integer"
+        elif kinds in ({float}, {int, float}):
+            kind = "number"
         plain = kinds == {bool} or kind != "text"
 
         def cell(region: RegionResult, info: RunInfo, name: str = name, plain: bool = plain) -> Any:
@@ -209,7 +239,10 @@ def _measure(name: str, region: RegionResult, info: RunInfo) -> float | None:
 
 
 def _measures(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
-    for name in dict.fromkeys(name for region in regions for name in region.measures):
+    names: dict[str, None] = {}  # in their order
+    for region in regions:
+        names |= dict.fromkeys(region.measures)
+    for name in names:
         yield ColumnSpec(
             name=name,
             explanation=explanation(name),
@@ -221,15 +254,25 @@ def _measures(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
 def _caption_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
     use = info.captions
     for rank in range(0 if use is None else min(use.top, use.bank.count)):
-        number = f"_{rank + 1}" if rank else ""
-        places: tuple[Place, ...] = ("files",) if rank else ("files", "terminal")
+        number = ""
+        if rank:
+            number = f"_{rank + 1}"
+        places: tuple[Place, ...]
+        if rank:
+            places = ("files",)
+        else:
+            places = ("files", "terminal")
 
         def text(region: RegionResult, info: RunInfo, rank: int = rank) -> str | None:
-            return None if region.captions is None else region.captions.captions[rank]
+            if region.captions is None:
+                return None
+            return region.captions.captions[rank]
 
         def similarity(region: RegionResult, info: RunInfo, rank: int = rank) -> float:
             captions = region.captions
-            return math.nan if captions is None else float(captions.similarities[rank])
+            if captions is None:
+                return math.nan
+            return float(captions.similarities[rank])
 
         yield ColumnSpec(
             name=f"caption{number}",
@@ -260,7 +303,9 @@ def _physical(
 ) -> Callable[[RegionResult, RunInfo], Any]:
     def value(region: RegionResult, info: RunInfo) -> float | str | None:
         size = physical_size(region, info.units)
-        return None if size is None else read(size)
+        if size is None:
+            return None
+        return read(size)
 
     return value
 
@@ -268,7 +313,9 @@ def _physical(
 def _world(axis: int) -> Callable[[RegionResult, RunInfo], Any]:
     def value(region: RegionResult, info: RunInfo) -> float | None:
         geo = None if info.units is None else info.units.geo
-        return None if geo is None else geo.world(*region.centroid)[axis]
+        if geo is None:
+            return None
+        return geo.world(*region.centroid)[axis]
 
     return value
 

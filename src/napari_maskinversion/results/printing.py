@@ -36,7 +36,10 @@ def print_results(results: Results) -> None:
 def text_table(results: Results) -> Table:
     """Return the table of a run for a terminal, without empty columns."""
     info = results.info
-    method = "" if info.method.inverts else f", {info.method.title}"
+    if info.method.inverts:
+        method = ""
+    else:
+        method = f", {info.method.title}"
     table = Table(title=f"{results.count_text}, model {info.model}{method}")
     cells: list[list[str]] = []
     for column in columns_of(info, results.regions, "terminal"):

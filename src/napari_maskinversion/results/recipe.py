@@ -148,10 +148,10 @@ class Recipe:
         facts["resolution"] = min((side for side in sides if side), default=None)
         return cls(embedding=facts)
 
-    def joined(self, *others: Recipe) -> Self:
+    def joined(self, *recipes: Recipe) -> Self:
         """Return a recipe with the facts of others as well; the last one counts."""
         joined = self
-        for other in others:
+        for other in recipes:
             parts = {part: {**getattr(joined, part), **getattr(other, part)} for part in PARTS}
             joined = replace(joined, **parts)
         return joined
@@ -179,7 +179,9 @@ class Recipe:
 
 def space_key(fingerprint: str, method: Method) -> str:
     """Return the key of an embedding space in files: the model's hash, and a method beside ours."""
-    return fingerprint if method.inverts else f"{fingerprint}/{method.name}"
+    if method.inverts:
+        return fingerprint
+    return f"{fingerprint}/{method.name}"
 
 
 def part_of(key: str) -> Part:

@@ -139,17 +139,23 @@ class RegionResult(RegionFacts):
     @property
     def suggestion(self) -> str:
         """The best label, "none of these", or "" without a vocabulary."""
-        return "" if self.ranking is None else self.ranking.suggestion
+        if self.ranking is None:
+            return ""
+        return self.ranking.suggestion
 
     @property
     def margin(self) -> float:
         """Similarity of the best label minus that of the second; NaN without a vocabulary."""
-        return math.nan if self.ranking is None else self.ranking.margin
+        if self.ranking is None:
+            return math.nan
+        return self.ranking.margin
 
     @property
     def entropy(self) -> float:
         """Entropy of the label probabilities; NaN without a vocabulary."""
-        return math.nan if self.ranking is None else self.ranking.entropy
+        if self.ranking is None:
+            return math.nan
+        return self.ranking.entropy
 
     @property
     def uncertainty(self) -> Uncertainty:

@@ -67,10 +67,9 @@ class Results:
 
     def with_generated(self, sentences: Sequence[str], use: GenerationUse) -> Results:
         """Return these results with a sentence for each region, in order."""
-        regions = (
-            replace(region, generated_caption=sentence)
-            for region, sentence in zip(self.regions, sentences, strict=True)
-        )
+        regions = []
+        for region, sentence in zip(self.regions, sentences, strict=True):
+            regions.append(replace(region, generated_caption=sentence))
         return Results(replace(self.info, generated=use), tuple(regions))
 
     def with_limits(self, limits: UncertaintyConfig) -> Results:
@@ -90,14 +89,16 @@ class Results:
         if vocabulary is None:
             return self
         vocabulary = replace(vocabulary, threshold=threshold)
-        return Results(
-            replace(self.info, vocabulary=vocabulary),
-            tuple(
+        regions = []
+        for region in self.regions:
+            regions.append(
                 replace(
                     region, ranking=region.ranking and replace(region.ranking, threshold=threshold)
                 )
-                for region in self.regions
-            ),
+            )
+        return Results(
+            replace(self.info, vocabulary=vocabulary),
+            tuple(regions),
         )
 
     @property
@@ -121,7 +122,9 @@ class Results:
         return self._stack([region.raw_embedding for region in self.regions])
 
     def _stack(self, rows: list[FloatArray]) -> FloatArray:
-        return np.stack(rows) if rows else np.zeros((0, self.info.embed_dim), np.float32)
+        if rows:
+            return np.stack(rows)
+        return np.zeros((0, self.info.embed_dim), np.float32)
 
     def window_heatmap(self, index: int, size: tuple[int, int] | None = None) -> PlacedHeatmap:
         """Return the heatmap of one region in its window, at a size independent of the plane.
@@ -185,12 +188,15 @@ class Results:
         """
         import pandas as pd
 
-        info, regions = self.info, self.regions
+        info = self.info
+        regions = self.regions
         cells: dict[str, Any] = {}
         for column in columns_of(info, regions):
             values = [encodable(column.value(region, info)) for region in regions]
             gaps = column.kind == "integer" and None in values  # which would make floats of all
-            cells[column.name] = pd.array(values, dtype="Int64") if gaps else values
+            cells[column.name] = values
+            if gaps:
+                cells[column.name] = pd.array(values, dtype="Int64")
         return pd.DataFrame(cells)
 
 
@@ -200,7 +206,8 @@ def paste(placed: PlacedHeatmap, plane: tuple[int, int], size: tuple[int, int]) 
     targets: list[slice] = []
     weights: list[LinearWeights] = []
     for axis in (0, 1):
-        low, high = placed.box[axis], placed.box[axis + 2]
+        low = placed.box[axis]
+        high = placed.box[axis + 2]
         samples = placed.values.shape[axis]
         centres = (np.arange(size[axis]) + 0.5) * plane[axis] / size[axis]
         first, end = np.searchsorted(centres, (low, high))  # a window is one run of pixels

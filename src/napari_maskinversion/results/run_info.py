@@ -49,7 +49,8 @@ class Machine:
         from ..engine.compute.devices import processor
         from ..engine.compute.matmul import cpu_library
 
-        name, library = processor(), str(cpu_library())
+        name = processor()
+        library = str(cpu_library())
         if device.type == "cuda":
             name = torch.cuda.get_device_name(device)
             library = f"CUDA {torch.version.cuda}"

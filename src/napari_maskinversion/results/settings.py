@@ -180,12 +180,16 @@ class RunSettings(FrozenModel):
     @field_validator("method", mode="before")
     @classmethod
     def _method_by_name(cls, value: Any) -> Any:
-        return Method.of(value) if value is None or isinstance(value, str) else value
+        if value is None or isinstance(value, str):
+            return Method.of(value)
+        return value
 
     @field_validator("window", mode="before")
     @classmethod
     def _window_from_text(cls, value: Any) -> Any:
-        return WindowConfig.parse(value) if isinstance(value, str) else value
+        if isinstance(value, str):
+            return WindowConfig.parse(value)
+        return value
 
     @classmethod
     def paper(cls, task: PaperTask = "classes") -> Self:
@@ -196,7 +200,9 @@ class RunSettings(FrozenModel):
         task : {"classes", "expressions"}
             Regions are named by classes (alpha 0), or found by referring expressions (alpha 5).
         """
-        alpha = {"inversion.alpha": EXPRESSION_ALPHA} if task == "expressions" else {}
+        alpha = {}
+        if task == "expressions":
+            alpha = {"inversion.alpha": EXPRESSION_ALPHA}
         return cls().changed({**PAPER, **alpha})
 
     def differences_from_paper(self) -> list[str]:
@@ -215,7 +221,9 @@ class RunSettings(FrozenModel):
     @property
     def only_ids(self) -> set[int] | None:
         """Ids of the only regions to use; None for all."""
-        return set(_ids("only", self.only)) if self.only else None
+        if self.only:
+            return set(_ids("only", self.only))
+        return None
 
     @property
     def merge_ids(self) -> list[list[int]]:
@@ -236,14 +244,17 @@ class RunSettings(FrozenModel):
             Fields of `RunSettings`, or of its `InversionConfig`. None stands for the default.
         """
         if not isinstance(settings, RunSettings):
-            settings = cls() if settings is None else cls(inversion=settings)
-        return settings.changed(
-            {
-                f"inversion.{name}" if name in InversionConfig.model_fields else name: value
-                for name, value in changes.items()
-                if value is not None
-            }
-        )
+            if settings is None:
+                settings = cls()
+            else:
+                settings = cls(inversion=settings)
+        values = {}
+        for name, value in changes.items():
+            if value is not None:
+                values[f"inversion.{name}" if name in InversionConfig.model_fields else name] = (
+                    value
+                )
+        return settings.changed(values)
 
     def changed(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with other values.
@@ -322,7 +333,8 @@ def settings_by_key(model: type[BaseModel]) -> Mapping[str, Setting]:
 def _settings(model: type[BaseModel]) -> Iterator[Setting]:
     defaults = model()
     for name, field in model.model_fields.items():
-        kind, default = field.annotation, getattr(defaults, name)
+        kind = field.annotation
+        default = getattr(defaults, name)
         if not (isinstance(kind, type) and issubclass(kind, Config)):
             yield _setting(name, kind, field, default)
             continue
@@ -343,11 +355,15 @@ def _ids(name: str, text: str) -> list[int]:
 
 
 def _as_text(value: Any) -> Any:
-    return value.text if isinstance(value, WindowConfig) else value
+    if isinstance(value, WindowConfig):
+        return value.text
+    return value
 
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
-    return dict(field.json_schema_extra) if isinstance(field.json_schema_extra, dict) else {}
+    if isinstance(field.json_schema_extra, dict):
+        return dict(field.json_schema_extra)
+    return {}
 
 
 def _setting(

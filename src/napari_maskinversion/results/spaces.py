@@ -86,17 +86,17 @@ def smaller_inputs(results: Results) -> list[int]:
     """Return the sides of inputs that were smaller than wanted because memory ran out."""
     # Where no side was wanted, the windows of an image have several.
     wanted = results.info.settings.resolution
-    return [
-        window.resolution
-        for window in results.windows
-        if window.resolution and (wanted or window.memory_note.startswith(SMALLER_INPUT))
-    ]
+    sides = []
+    for window in results.windows:
+        if window.resolution and (wanted or window.memory_note.startswith(SMALLER_INPUT)):
+            sides.append(window.resolution)
+    return sides
 
 
 def check_alike(spaces: Iterable[Space]) -> None:
     """Refuse images whose embeddings cannot be compared."""
-    first, *others = [space.recipe for space in spaces] or [Recipe()]
-    for recipe in others:
+    first, *later = [space.recipe for space in spaces] or [Recipe()]
+    for recipe in later:
         if different := recipe.differences(first):
             texts = ", ".join(difference.text for difference in different)
             raise InputError(

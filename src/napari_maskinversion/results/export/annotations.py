@@ -40,7 +40,8 @@ def to_annotations(bundle: Bundle) -> Annotations:
     The label is the accepted one, or else the suggestion; its score is its probability among the
     labels of the run. The other columns of the table become attributes.
     """
-    results, info = bundle.results, bundle.results.info
+    results = bundle.results
+    info = bundle.results.info
     brought = source_columns(info, results.regions)
     rows = bundle.table().drop(columns=["region", *brought.values()]).to_dict("records")
     items = []
@@ -58,7 +59,8 @@ def to_annotations(bundle: Bundle) -> Annotations:
                 source_id=encodable(region.source_id),
             )
         )
-    vocabulary, colors = info.vocabulary, {}
+    vocabulary = info.vocabulary
+    colors = {}
     if vocabulary is not None:
         filled = fill_colors(vocabulary.colors or ("",) * len(vocabulary.labels))
         colors = dict(zip(vocabulary.labels, filled, strict=True))
@@ -87,7 +89,9 @@ def _score(ranking: Ranking | None, label: str) -> float | None:
     if ranking is None or label not in ranking.labels:
         return None
     score = float(ranking.probabilities[ranking.labels.index(label)])
-    return score if math.isfinite(score) else None
+    if math.isfinite(score):
+        return score
+    return None
 
 
 def _mask(region: RegionResult, masks: Masks) -> CompressedRegion:

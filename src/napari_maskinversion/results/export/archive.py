@@ -63,11 +63,13 @@ def save_archive(bundle: Bundle, path: Path) -> None:
     record = to_json_types(RunRecord.of(bundle).model_dump())
     text = json.dumps(record, ensure_ascii=False, allow_nan=False)
     masks = b"".join(mask.data for mask in bundle.region_masks() if mask is not None)
+    losses = [region.losses for region in results.regions]
+    maps = [region.grid_map for region in results.regions]
     arrays: dict[str, Any] = {
         "ids": np.array(results.ids, np.int64),
         "embeddings": results.raw_embeddings,
-        "losses": _flat(region.losses for region in results.regions),
-        "grid_maps": _flat(region.grid_map for region in results.regions),
+        "losses": _flat(losses),
+        "grid_maps": _flat(maps),
         **_ranking_arrays(results),
         "masks": np.frombuffer(masks, np.uint8),
         "decisions": np.frombuffer(bundle.decisions, np.uint8),
@@ -83,13 +85,20 @@ def _ranking_arrays(results: Results) -> dict[str, Array]:
     if vocabulary is None:
         return {}
     indices = {label: index for index, label in enumerate(vocabulary.labels)}
-    rankings = [region.ranking for region in results.regions if region.ranking is not None]
-    order = [[indices[label] for label in ranking.labels] for ranking in rankings]
+    rankings = []
+    for region in results.regions:
+        if region.ranking is not None:
+            rankings.append(region.ranking)
+    order = []
+    for ranking in rankings:
+        order.append([indices[label] for label in ranking.labels])
+    similarities = [ranking.similarities for ranking in rankings]
+    probabilities = [ranking.probabilities for ranking in rankings]
     shape = (len(rankings), len(indices))
     return {
         "order": np.array(order, np.int32).reshape(shape),
-        "similarities": np.array([r.similarities for r in rankings], np.float32).reshape(shape),
-        "probabilities": np.array([r.probabilities for r in rankings], np.float32).reshape(shape),
+        "similarities": np.array(similarities, np.float32).reshape(shape),
+        "probabilities": np.array(probabilities, np.float32).reshape(shape),
     }
 
 
@@ -103,7 +112,9 @@ def open_archive(path: Path) -> Bundle:
     check_file(path, "file of results")
     try:
         arrays = _read_arrays(path)
-        values = parse_json(bytes(arrays["record"]), "its record") if "record" in arrays else None
+        values = None
+        if "record" in arrays:
+            values = parse_json(bytes(arrays["record"]), "its record")
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise _foreign(path)
         check_version(values["version"], VERSION, str(path), _RUN_AGAIN)
@@ -153,7 +164,8 @@ def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
 
 
 def _to_bundle(record: RunRecord, arrays: Mapping[str, Array]) -> Bundle:
-    info, rows = record.info, record.regions
+    info = record.info
+    rows = record.regions
     embeddings = _array(arrays, "embeddings", shape=(len(rows), info.embed_dim))
     losses = _split(_array(arrays, "losses"), [row.losses for row in rows])
     maps = _split(_array(arrays, "grid_maps"), [row.grid[0] * row.grid[1] for row in rows])
@@ -219,26 +231,28 @@ def _array(
 
 
 def _rankings(record: RunRecord, arrays: Mapping[str, Array]) -> list[Ranking | None]:
-    vocabulary, count = record.info.vocabulary, len(record.regions)
+    vocabulary = record.info.vocabulary
+    count = len(record.regions)
     if vocabulary is None:
         return [None] * count
-    labels, shape = vocabulary.labels, (count, len(vocabulary.labels))
+    labels = vocabulary.labels
+    shape = (count, len(vocabulary.labels))
     unknown = frozenset(record.unknown_words)
-    return [
-        Ranking(
-            labels=tuple(labels[index] for index in indices),
-            similarities=similarities,
-            probabilities=probabilities,
-            threshold=vocabulary.threshold,
-            unknown=unknown,
+    order = _array(arrays, "order", np.int32, shape)
+    similarities = _array(arrays, "similarities", shape=shape)
+    probabilities = _array(arrays, "probabilities", shape=shape)
+    rankings: list[Ranking | None] = []
+    for row, indices in enumerate(order):
+        rankings.append(
+            Ranking(
+                labels=tuple(labels[index] for index in indices),
+                similarities=similarities[row],
+                probabilities=probabilities[row],
+                threshold=vocabulary.threshold,
+                unknown=unknown,
+            )
         )
-        for indices, similarities, probabilities in zip(
-            _array(arrays, "order", np.int32, shape),
-            _array(arrays, "similarities", shape=shape),
-            _array(arrays, "probabilities", shape=shape),
-            strict=True,
-        )
-    ]
+    return rankings
 
 
 def _captions(row: RegionRecord) -> CaptionMatches | None:
@@ -252,8 +266,10 @@ def _foreign(path: Path) -> InputError:
     return InputError(f"{path} holds no results of this plugin; open a results.npz that it saved.")
 
 
-def _too_large(path: Path, what: str) -> InputError:
-    return InputError(f"{path} is damaged, or needs more memory than there is: it declares {what}.")
+def _too_large(path: Path, declared: str) -> InputError:
+    return InputError(
+        f"{path} is damaged, or needs more memory than there is: it declares {declared}."
+    )
 
 
 FORMATS: Final = (

@@ -43,7 +43,10 @@ class CompressedRegion:
     def of(cls, region: Region) -> CompressedRegion:
         """Compress a region."""
         coverage = region.mask.dtype.kind != "b"
-        mask = region.mask.astype("<f4") if coverage else np.packbits(region.mask)
+        if coverage:
+            mask = region.mask.astype("<f4")
+        else:
+            mask = np.packbits(region.mask)
         box = tuple(int(edge) for edge in region.bbox)
         data = zlib.compress(mask.tobytes(), 1)
         return cls(region.id, (box[0], box[1], box[2], box[3]), data, coverage, region.members)
@@ -94,13 +97,14 @@ class Bundle:
     @property
     def recipe(self) -> Recipe:
         """What the results were made from: image and regions, and the space of the embeddings."""
-        info, halved = self.results.info, smaller_inputs(self.results)
+        info = self.results.info
+        halved = smaller_inputs(self.results)
         space = Recipe.of_space(info.settings, info.fingerprint, halved)
         return inputs_recipe(self.source, self.masks).joined(space)
 
     def region_masks(self) -> list[CompressedRegion | None]:
         """Return the mask of each region; None where it is unknown."""
-        return [self.masks.get((one.position, one.id)) for one in self.results.regions]
+        return [self.masks.get((region.position, region.id)) for region in self.results.regions]
 
     def accepted(self) -> Bundle:
         """Return the accepted regions only."""
@@ -110,12 +114,18 @@ class Bundle:
             raise InputError("No region is accepted; review the results, or export all regions.")
         regions = tuple(self.results.regions[row] for row in rows)
         places = {(region.position, region.id) for region in regions}
+        columns = {}
+        for name, values in self.columns.items():
+            columns[name] = [values[row] for row in rows]
+        records: Sequence[Mapping[str, Any]] = ()
+        if self.records:
+            records = [self.records[row] for row in rows]
         return replace(
             self,
             results=replace(self.results, regions=regions),
             masks={place: mask for place, mask in self.masks.items() if place in places},
-            columns={name: [values[row] for row in rows] for name, values in self.columns.items()},
-            records=[self.records[row] for row in rows] if self.records else (),
+            columns=columns,
+            records=records,
         )
 
     def table(self) -> pd.DataFrame:
@@ -132,11 +142,11 @@ def compress_masks(
     planes: Iterable[PlaneRegions | Any],
 ) -> dict[tuple[Position, int], CompressedRegion]:
     """Return the compressed regions of planes, by plane and id."""
-    return {
-        (plane.position, region.id): CompressedRegion.of(region)
-        for plane in planes
-        for region in plane.regions
-    }
+    masks = {}
+    for plane in planes:
+        for region in plane.regions:
+            masks[(plane.position, region.id)] = CompressedRegion.of(region)
+    return masks
 
 
 def inputs_recipe(source: Mapping[str, Any], masks: Masks) -> Recipe:

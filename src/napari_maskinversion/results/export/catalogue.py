@@ -57,7 +57,11 @@ def check_formats(formats: Sequence[str]) -> list[str]:
     entries = [FORMATS[name] for name in formats]
     for entry in entries:
         entry.check()
-    return [file.name for entry in entries for file in entry.files(Path(entry.file))]
+    names = []
+    for entry in entries:
+        for file in entry.files(Path(entry.file)):
+            names.append(file.name)
+    return names
 
 
 def export(
@@ -104,7 +108,10 @@ def export(
     """
     file = Path(path)
     entry = _format_of(file, format)
-    bundle = results if isinstance(results, Bundle) else Bundle(results=results)
+    if isinstance(results, Bundle):
+        bundle = results
+    else:
+        bundle = Bundle(results=results)
     if regions is not None:
         bundle = replace(bundle, masks=compress_masks([PlaneRegions((), regions)]))
     if not entry.applies(bundle.results):
@@ -112,7 +119,7 @@ def export(
             f"{entry.title} does not apply to these results. {bundle.results.info.method.lacks}"
         )
     files = entry.files(file)
-    existing = [str(one) for one in files if one.exists()]
+    existing = [str(file) for file in files if file.exists()]
     if existing and not overwrite:
         raise InputError(
             f"{', '.join(existing)} exists; choose another name, or pass overwrite=True."
@@ -126,7 +133,7 @@ def export(
 def _format_of(path: Path, name: str | None) -> ExportFormat:
     if name is None:
         suffix = path.suffix.lower()
-        names = [one for one, entry in FORMATS.items() if entry.suffix == suffix]
+        names = [form for form, entry in FORMATS.items() if entry.suffix == suffix]
         if len(names) != 1:
             raise ConfigError(
                 f"The suffix {suffix!r} does not name a format; pass format= one of "
@@ -149,14 +156,23 @@ def write_results(
     All files appear together at the end. If they cannot, they are kept in a folder of their own.
     """
     check_formats(formats)
-    bundle = results if isinstance(results, Bundle) else Bundle(results=results)
+    if isinstance(results, Bundle):
+        bundle = results
+    else:
+        bundle = Bundle(results=results)
     _create(folder)
-    entries = [FORMATS[name] for name in formats if FORMATS[name].applies(bundle.results)]
+    entries = []
+    for name in formats:
+        if FORMATS[name].applies(bundle.results):
+            entries.append(FORMATS[name])
     with together(folder, overwrite=overwrite, keep=True):
         for entry in FORMATS.values():  # in their order
             if entry in entries:
                 entry.write(bundle, folder / entry.file)
-    return [path for entry in entries for path in entry.files(folder / entry.file)]
+    paths = []
+    for entry in entries:
+        paths.extend(entry.files(folder / entry.file))
+    return paths
 
 
 def _create(folder: Path) -> None:

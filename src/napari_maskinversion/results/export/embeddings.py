@@ -21,15 +21,18 @@ def write_embeddings(bundle: Bundle, path: Path) -> None:
     """
     results = bundle.results
     about = bundle.provenance()
+    norms = [region.norm for region in results.regions]
+    labels = [region.source_label for region in results.regions]
+    source_ids = [region.source_id for region in results.regions]
     about["embeddings"] = {
         "file": path.name,
         "shape": list(results.embeddings.shape),
         "dtype": "float32",
         "normalised": "L2",
         "ids": results.ids,
-        "norms": [region.norm for region in results.regions],
-        "source_labels": [region.source_label for region in results.regions],
-        "source_ids": [region.source_id for region in results.regions],
+        "norms": norms,
+        "source_labels": labels,
+        "source_ids": source_ids,
     }
     with together(path.parent):
         with atomic_path(path) as part, part.open("wb") as file:

@@ -43,7 +43,8 @@ class _Files:
     """The files of a folder that is being written."""
 
     def __init__(self, entry: ExportFormat, folder: Path) -> None:
-        self._entry, self._folder = entry, folder
+        self._entry = entry
+        self._folder = folder
         self._taken = {LIST}  # Names in lower case: many disks do not tell them from upper case
         self._rows: list[list[str]] = []
 

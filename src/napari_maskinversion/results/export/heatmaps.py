@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...base.progress import with_ticks
 from ...images.tiff import PROGRAM
-from ..results import MOST_PIXELS, Results
+from ..results import MOST_PIXELS, FloatArray, Results
 from .bundle import Bundle, ExportFormat
 
 _MOST_BYTES: Final = 4_000_000_000  # that a viewer may need for all pages
@@ -43,18 +44,25 @@ def write_heatmaps(bundle: Bundle, path: Path) -> None:
     results = bundle.results
     if not len(results):
         return
-    plane, boxes = results.info.image_shape, [region.window.box for region in results.regions]
+    plane = results.info.image_shape
+    boxes = [region.window.box for region in results.regions]
     height, width = heatmap_size(results)
     whole = (height, width) == plane
+
     # A generator: a thousand full-size heatmaps would not fit in memory.
-    pages = (
-        results.heatmap(index) if whole else results.window_heatmap(index, (height, width)).values
-        for index in with_ticks("Heatmaps", range(len(results)))
-    )
+    def pages() -> Iterator[FloatArray]:
+        for index in with_ticks("Heatmaps", range(len(results))):
+            if whole:
+                yield results.heatmap(index)
+            else:
+                yield results.window_heatmap(index, (height, width)).values
+
+    names = [f"region {number}" for number in results.ids]
+    plane_boxes = [[0, 0, *plane] if whole else list(box) for box in boxes]
     with atomic_path(path) as part:
         tifffile.imwrite(
             part,
-            pages,
+            pages(),
             shape=(len(results), height, width),
             dtype=np.float32,
             photometric="minisblack",
@@ -63,9 +71,9 @@ def write_heatmaps(bundle: Bundle, path: Path) -> None:
             software=PROGRAM,
             metadata={
                 "axes": "ZYX",
-                "Labels": [f"region {i}" for i in results.ids],
+                "Labels": names,
                 "plane": list(plane),
-                "boxes_yxyx": [[0, 0, *plane] if whole else list(box) for box in boxes],
+                "boxes_yxyx": plane_boxes,
             },
         )
 
@@ -77,7 +85,8 @@ def heatmap_size(results: Results) -> tuple[int, int]:
     if pages_are_planes(plane, len(windows), whole=all(window.whole for window in windows)):
         return plane
     sizes = [window.input_size for window in windows]
-    return max(size[0] for size in sizes), max(size[1] for size in sizes)
+    heights, widths = zip(*sizes, strict=True)
+    return max(heights), max(widths)
 
 
 def pages_are_planes(plane: tuple[int, int], regions: int, *, whole: bool) -> bool:

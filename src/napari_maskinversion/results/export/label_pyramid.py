@@ -48,10 +48,13 @@ def elements_of(annotations: Annotations) -> list[Element]:
     planes: dict[Position, list[tuple[int, Annotation]]] = {}
     for value, item in zip(values, annotations.items, strict=True):
         planes.setdefault(item.position, []).append((value, item))
-    return [
-        Element("_".join([NAME, *(f"{a}{n}" for a, n in at if len(planes) > 1)]), at, items)
-        for at, items in planes.items()
-    ]
+    elements = []
+    for position, items_of_plane in planes.items():
+        parts = [NAME]
+        if len(planes) > 1:
+            parts += [f"{axis}{number}" for axis, number in position]
+        elements.append(Element("_".join(parts), position, items_of_plane))
+    return elements
 
 
 @contextmanager
@@ -74,8 +77,10 @@ def write_labels(bundle: Bundle, path: Path, *, version: str = "0.5") -> None:
 
     annotations = to_annotations(bundle)
     elements = elements_of(annotations)
-    others = dict.fromkeys(axis for one in elements for axis, _ in one.position)
-    names = (*sorted(others, key=lambda axis: _ORDER.get(axis, 1)), "y", "x")
+    page_axes: dict[str, int] = {}  # the order of a set differs from run to run
+    for element in elements:
+        page_axes |= dict(element.position)
+    names = (*sorted(page_axes, key=lambda axis: _ORDER.get(axis, 1)), "y", "x")
     with store_at(path) as folder:
         image = zarr.open_group(str(folder), mode="w", zarr_format=2 if version == "0.4" else 3)
         # First: it tells whose store this is.
@@ -96,80 +101,103 @@ def write_levels(
     version: str,
 ) -> list[tuple[int, int]]:
     """Write the pyramid of a label image, drawn chunk by chunk."""
-    kind = label_type(value for one in elements for value, _ in one.items)
-    places = [dict(one.position) for one in elements]
-    others = tuple(max(place.get(axis, 0) for place in places) + 1 for axis in names[:-2])
+    values = []
+    for element in elements:
+        for value, _ in element.items:
+            values.append(value)
+    kind = label_type(values)
+    places = [dict(element.position) for element in elements]
+    pages = []
+    for axis in names[:-2]:
+        pages.append(max(place.get(axis, 0) for place in places) + 1)
     sizes = [annotations.shape]
     while max(sizes[-1]) > _SMALLEST:
         sizes.append((-(-sizes[-1][0] // 2), -(-sizes[-1][1] // 2)))
     separator = {"name": "v2" if version == "0.4" else "default", "separator": "/"}
-    levels = [
-        group.create_array(
-            str(number),
-            shape=(*others, *size),
-            chunks=(*(1 for _ in others), min(CHUNK, size[0]), min(CHUNK, size[1])),
-            dtype=kind,
-            chunk_key_encoding=separator,
-            **({} if version == "0.4" else {"dimension_names": names}),
+    if version == "0.4":
+        more = {}
+    else:
+        more = {"dimension_names": names}
+    levels = []
+    for number, size in enumerate(sizes):
+        levels.append(
+            group.create_array(
+                str(number),
+                shape=(*pages, *size),
+                chunks=(*[1] * len(pages), min(CHUNK, size[0]), min(CHUNK, size[1])),
+                dtype=kind,
+                chunk_key_encoding=separator,
+                **more,
+            )
         )
-        for number, size in enumerate(sizes)
-    ]
-    for one, place in zip(elements, places, strict=True):
-        at = tuple(place.get(axis, 0) for axis in names[:-2])
-        pairs = [(value, item.region) for value, item in one.items]
+    for element, place in zip(elements, places, strict=True):
+        page = tuple(place.get(axis, 0) for axis in names[:-2])
+        pairs = [(value, item.region) for value, item in element.items]
         drawn = DrawnLabels(pairs, annotations.shape, kind)
         for number, (level, size) in enumerate(zip(levels, sizes, strict=True)):
             corners = list(product(range(0, size[0], CHUNK), range(0, size[1], CHUNK)))
             for y, x in with_ticks("Tiles", corners):
-                bottom, right = min(y + CHUNK, size[0]), min(x + CHUNK, size[1])
+                bottom = min(y + CHUNK, size[0])
+                right = min(x + CHUNK, size[1])
                 if not number:
                     if drawn.is_empty((y, x, bottom, right)):
                         continue
                     block = drawn.draw((y, x, bottom, right))
                 else:  # every second pixel of the finer level
-                    rows, columns = slice(2 * y, 2 * bottom), slice(2 * x, 2 * right)
-                    block = levels[number - 1][(*at, rows, columns)][::2, ::2]
+                    rows = slice(2 * y, 2 * bottom)
+                    columns = slice(2 * x, 2 * right)
+                    block = levels[number - 1][(*page, rows, columns)][::2, ::2]
                 if block.any():
-                    level[(*at, slice(y, bottom), slice(x, right))] = block
+                    level[(*page, slice(y, bottom), slice(x, right))] = block
     return sizes
 
 
 def _multiscales(
     names: tuple[str, ...], sizes: list[tuple[int, int]], units: Units | None, version: str
 ) -> dict[str, Any]:
-    pixel = (1.0, 1.0) if units is None or units.pixel is None else units.pixel
-    unit = None if units is None or units.pixel is None else _UNITS.get(units.unit)
-    axes = [
-        {"name": name}
-        | ({"type": _KINDS[name]} if name in _KINDS else {})
-        | ({"unit": unit} if unit and name in ("y", "x") else {})
-        for name in names
-    ]
-    ones = [1.0] * (len(names) - 2)
-    datasets = [
-        {
-            "path": str(number),
-            "coordinateTransformations": [
-                {"type": "scale", "scale": [*ones, *(side * 2**number for side in pixel)]}
-            ],
-        }
-        for number in range(len(sizes))
-    ]
+    if units is None or units.pixel is None:
+        pixel = (1.0, 1.0)
+    else:
+        pixel = units.pixel
+    if units is None or units.pixel is None:
+        unit = None
+    else:
+        unit = _UNITS.get(units.unit)
+    axes = []
+    for name in names:
+        axis = {"name": name}
+        if name in _KINDS:
+            axis["type"] = _KINDS[name]
+        if unit and name in ("y", "x"):
+            axis["unit"] = unit
+        axes.append(axis)
+    datasets = []
+    for number in range(len(sizes)):
+        # Along pages each level has all of them.
+        scale = [*[1.0] * (len(names) - 2), *(side * 2**number for side in pixel)]
+        transformation = {"type": "scale", "scale": scale}
+        datasets.append({"path": str(number), "coordinateTransformations": [transformation]})
     about = {"name": NAME, "axes": axes, "datasets": datasets}
-    return about | ({"version": version} if version == "0.4" else {})
+    if version == "0.4":
+        about["version"] = version
+    return about
 
 
 def _image_label(annotations: Annotations, elements: list[Element], version: str) -> dict[str, Any]:
-    items = [pair for one in elements for pair in one.items]
+    items = []
+    for element in elements:
+        items.extend(element.items)
     colors = {value: [*color_of(annotations, item.label), 255] for value, item in items}
+    properties = []
+    for value, item in items:
+        properties.append(
+            {"label-value": value, "label": item.label, "score": item.score}
+            | to_json_types(item.attributes)
+        )
     return {
         "version": version,
         "colors": [{"label-value": value, "rgba": rgba} for value, rgba in colors.items()],
-        "properties": [
-            {"label-value": value, "label": item.label, "score": item.score}
-            | to_json_types(item.attributes)
-            for value, item in items
-        ],
+        "properties": properties,
     }
 
 

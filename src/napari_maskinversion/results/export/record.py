@@ -113,19 +113,23 @@ class RunRecord(BaseModel):
         """Create the record of a bundle."""
         results = bundle.results
         windows = {window: number for number, window in enumerate(results.windows)}
-        rankings = [region.ranking for region in results.regions if region.ranking is not None]
+        unknown: set[str] = set()
+        for region in results.regions:
+            if region.ranking is not None:
+                unknown.update(region.ranking.unknown)
+        regions = []
+        for region, mask in zip(results.regions, bundle.region_masks(), strict=True):
+            regions.append(RegionRecord.of(region, windows[region.window], mask))
+        records = [dict(entries) for entries in bundle.records]
         return cls(
             provenance=bundle.provenance(),
             info=results.info,
             windows=results.windows,
             image=bundle.image,
-            records=[dict(entries) for entries in bundle.records],
+            records=records,
             columns={name: list(values) for name, values in bundle.columns.items()},
-            unknown_words=sorted({word for one in rankings for word in one.unknown}),
-            regions=[
-                RegionRecord.of(region, windows[region.window], mask)
-                for region, mask in zip(results.regions, bundle.region_masks(), strict=True)
-            ],
+            unknown_words=sorted(unknown),
+            regions=regions,
         )
 
     @model_validator(mode="after")
@@ -156,29 +160,37 @@ def write_result(bundle: Bundle, path: Path) -> None:
     if agreement is not None:
         record["agreement"] = asdict(agreement) | {"accuracy": agreement.accuracy}
     extra = bundle.records or [{} for _ in results.regions]
-    record["regions"] = [
-        _region(region, results.info.units) | dict(more)
-        for region, more in zip(results.regions, extra, strict=True)
-    ]
+    records = []
+    for region, more in zip(results.regions, extra, strict=True):
+        records.append(_region(region, results.info.units) | dict(more))
+    record["regions"] = records
     write_json(record, path)
 
 
 def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
-    ranking, captions, window = region.ranking, region.captions, region.window
-    ranked = (
-        []
-        if ranking is None
-        else zip(ranking.labels, ranking.similarities, ranking.probabilities, strict=True)
-    )
-    matches = [] if captions is None else zip(captions.captions, captions.similarities, strict=True)
+    ranking = region.ranking
+    captions = region.captions
+    window = region.window
+    ranked = []
+    if ranking is not None:
+        for label, similarity, probability in zip(
+            ranking.labels, ranking.similarities, ranking.probabilities, strict=True
+        ):
+            ranked.append({"label": label, "similarity": similarity, "probability": probability})
+    matches = []
+    if captions is not None:
+        for caption, similarity in zip(captions.captions, captions.similarities, strict=True):
+            matches.append({"caption": caption, "similarity": similarity})
+    source: dict[str, Any] = {"label": region.source_label, "id": region.source_id}
+    if region.source_values:
+        source["values"] = region.source_values
     return {
         "id": region.id,
         "bbox_yxyx": region.bbox,
         **_sizes(region, units),
         "plane": dict(region.position),
         "members": region.members,
-        "source": {"label": region.source_label, "id": region.source_id}
-        | ({"values": region.source_values} if region.source_values else {}),
+        "source": source,
         **({"measures": region.measures} if region.measures else {}),
         "window": {
             "box_yxyx": window.box,
@@ -200,8 +212,8 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         "norm": region.norm,
         "losses": region.losses,
         "margin": region.margin,
-        "ranking": [{"label": a, "similarity": b, "probability": c} for a, b, c in ranked],
-        "captions": [{"caption": text, "similarity": value} for text, value in matches],
+        "ranking": ranked,
+        "captions": matches,
         "generated_caption": region.generated_caption,
     }
 

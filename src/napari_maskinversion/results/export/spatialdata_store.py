@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-PIXELS, PHYSICAL = "global", "physical"
+PIXELS = "global"
+PHYSICAL = "physical"
 """Coordinate systems."""
-REGION_KEY, INSTANCE_KEY = "region", "instance_id"
+REGION_KEY = "region"
+INSTANCE_KEY = "instance_id"
 # Versions of SpatialData's metadata of a label image.
 _RASTER: Final = {"spatialdata_attrs": {"version": "0.3"}}
 _NGFF: Final = "0.5-dev-spatialdata"
@@ -51,11 +53,14 @@ def _write(bundle: Bundle, path: Path) -> None:
     elements = elements_of(annotations)
     units = bundle.results.info.units
     pixel = None if units is None else units.pixel
-    names = [one.name for one in elements]
+    names = [element.name for element in elements]
     table = to_anndata(bundle, annotations)
     del table.uns["spatialdata_attrs"]  # made again, and checked
     data = sd.SpatialData(
-        shapes={one.name.replace(NAME, "outlines", 1): _outlines(one, pixel) for one in elements},
+        shapes={
+            element.name.replace(NAME, "outlines", 1): _outlines(element, pixel)
+            for element in elements
+        },
         tables={
             "table": TableModel.parse(
                 table, region=names, region_key=REGION_KEY, instance_key=INSTANCE_KEY
@@ -69,24 +74,26 @@ def _write(bundle: Bundle, path: Path) -> None:
         root = zarr.open_group(str(folder), mode="r+")
         labels = root.require_group("labels")
         labels.attrs["ome"] = {"labels": names}
-        for one in elements:
-            _write_labels(labels.create_group(one.name), one, annotations, pixel)
+        for element in elements:
+            _write_labels(labels.create_group(element.name), element, annotations, pixel)
         zarr.consolidate_metadata(root.store)
 
 
 def _write_labels(
-    group: Any, one: Element, annotations: Annotations, pixel: tuple[float, float] | None
+    group: Any, element: Element, annotations: Annotations, pixel: tuple[float, float] | None
 ) -> None:
     # Its own writer of label images does not work with all versions of the libraries below it.
-    sizes = write_levels(group, annotations, [one], ("y", "x"), "0.5")
+    sizes = write_levels(group, annotations, [element], ("y", "x"), "0.5")
     axes = [{"name": name, "type": "space"} for name in "yx"]
     places: dict[str, Any] = {PIXELS: {"type": "identity"}}
     if pixel is not None:
         places[PHYSICAL] = {"type": "scale", "scale": list(pixel)}
-    about = {
-        "name": one.name,
-        "axes": axes,
-        "datasets": [
+    transformations = []
+    for name, step in places.items():
+        transformations.append({**step, "input": _system("yx"), "output": _system(name)})
+    datasets = []
+    for number in range(len(sizes)):
+        datasets.append(
             {
                 "path": str(number),
                 "coordinateTransformations": [
@@ -94,12 +101,12 @@ def _write_labels(
                     {"type": "translation", "translation": [0.0, 0.0]},
                 ],
             }
-            for number in range(len(sizes))
-        ],
-        "coordinateTransformations": [
-            {**step, "input": _system("yx"), "output": _system(name)}
-            for name, step in places.items()
-        ],
+        )
+    about = {
+        "name": element.name,
+        "axes": axes,
+        "datasets": datasets,
+        "coordinateTransformations": transformations,
     }
     ome = {"version": _NGFF, "multiscales": [about], "image-label": {"version": "0.5"}}
     group.attrs.update({"ome": ome, **_RASTER})
@@ -110,7 +117,7 @@ def _system(name: str) -> dict[str, Any]:
     return {"name": name, "axes": axes}
 
 
-def _outlines(one: Element, pixel: tuple[float, float] | None) -> Any:
+def _outlines(element: Element, pixel: tuple[float, float] | None) -> Any:
     import geopandas as gpd
     from spatialdata.models import ShapesModel
     from spatialdata.transformations import Identity, Scale
@@ -118,11 +125,14 @@ def _outlines(one: Element, pixel: tuple[float, float] | None) -> Any:
     places: dict[str, Any] = {PIXELS: Identity()}
     if pixel is not None:
         places[PHYSICAL] = Scale(list(pixel), axes=("y", "x"))
-    shapes = gpd.GeoDataFrame(
-        {"label": [item.label for _, item in one.items]},
-        geometry=[outline(item.region) for _, item in one.items],
-        index=[value for value, _ in one.items],
-    )
+    labels = []
+    outlines = []
+    values = []
+    for value, item in element.items:
+        labels.append(item.label)
+        outlines.append(outline(item.region))
+        values.append(value)
+    shapes = gpd.GeoDataFrame({"label": labels}, geometry=outlines, index=values)
     return ShapesModel.parse(shapes, transformations=places)
 
 
@@ -148,28 +158,35 @@ def to_anndata(bundle: Bundle, annotations: Annotations) -> ad.AnnData:
 
     results = bundle.results
     elements = elements_of(annotations)
-    place = {id(item): (one.name, value) for one in elements for value, item in one.items}
+    place = {}
+    for element in elements:
+        for value, item in element.items:
+            place[id(item)] = (element.name, value)
     table = _table(bundle.table(), annotations, [place[id(item)] for item in annotations.items])
     table["norm"] = [region.norm for region in results.regions]
     centroids = [(region.centroid[1] + 0.5, region.centroid[0] + 0.5) for region in results.regions]
-    made = ad.AnnData(
+    table_with_embeddings = ad.AnnData(
         X=np.asarray(results.embeddings, np.float32),
         obs=table,
         obsm={"spatial": np.array(centroids, np.float64).reshape(-1, 2)},
     )
-    made.var_names = [f"embedding_{number}" for number in range(made.n_vars)]
-    names = [one.name for one in elements]
-    made.uns["spatialdata_attrs"] = {
+    table_with_embeddings.var_names = [
+        f"embedding_{number}" for number in range(table_with_embeddings.n_vars)
+    ]
+    names = [element.name for element in elements]
+    table_with_embeddings.uns["spatialdata_attrs"] = {
         "region": names[0] if len(names) == 1 else names,
         "region_key": REGION_KEY,
         "instance_key": INSTANCE_KEY,
     }
-    made.uns["label_colors"] = [
-        "#{:02x}{:02x}{:02x}".format(*color_of(annotations, label))
-        for label in table["label"].cat.categories
-    ]
-    made.uns["napari-maskinversion"] = json.dumps(to_json_types(bundle.provenance()))
-    return made
+    colors = []
+    for label in table["label"].cat.categories:
+        colors.append("#{:02x}{:02x}{:02x}".format(*color_of(annotations, label)))
+    table_with_embeddings.uns["label_colors"] = colors
+    table_with_embeddings.uns["napari-maskinversion"] = json.dumps(
+        to_json_types(bundle.provenance())
+    )
+    return table_with_embeddings
 
 
 def _table(

@@ -66,11 +66,15 @@ def _joining_csv(path: Path) -> Iterator[AddImage]:
 
 def without_formula(value: Any) -> Any:
     """Return a text with an apostrophe before all that may start a formula; others as they are."""
-    return _STARTS.sub(_escaped, value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _STARTS.sub(_escaped, value)
+    return value
 
 
 def _escaped(start: re.Match[str]) -> str:
-    return f"{start[0]}'" if start[1] is None else f"'{start[0]}"
+    if start[1] is None:
+        return f"{start[0]}'"
+    return f"'{start[0]}"
 
 
 def _with_texts(table: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
@@ -80,7 +84,9 @@ def _with_texts(table: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFra
 
 
 def _with_plain_line_ends(value: Any) -> Any:
-    return "\n".join(value.splitlines()) if isinstance(value, str) and "\r" in value else value
+    if isinstance(value, str) and "\r" in value:
+        return "\n".join(value.splitlines())
+    return value
 
 
 def write_parquet(bundle: Bundle, path: Path, *, image: str | None = None) -> None:
@@ -89,7 +95,10 @@ def write_parquet(bundle: Bundle, path: Path, *, image: str | None = None) -> No
     Provenance is JSON in the schema's metadata, under ``napari-maskinversion``. With the name of an
     image the file is a part of a data set of many, see `part_of_many`.
     """
-    table = _table(bundle) if image is None else part_of_many(bundle, image)
+    if image is None:
+        table = _table(bundle)
+    else:
+        table = part_of_many(bundle, image)
     with atomic_path(path) as part:
         write_parquet_table(table, part)
 
@@ -112,7 +121,9 @@ def part_of_many(bundle: Bundle, image: str) -> pa.Table:
     import pyarrow as pa
 
     table = _table(bundle)
-    planes = [",".join(f"{a}={n}" for a, n in one.position) for one in bundle.results.regions]
+    planes = []
+    for region in bundle.results.regions:
+        planes.append(",".join(f"{axis}={number}" for axis, number in region.position))
     columns: dict[str, Any] = {
         "image": pa.array([image] * len(planes), pa.string()),
         "plane": pa.array(planes, pa.string()),
@@ -122,14 +133,17 @@ def part_of_many(bundle: Bundle, image: str) -> pa.Table:
             column.kind, pa.float64()
         )
         there = column.name in table.column_names
-        columns[column.name] = (
-            table[column.name].cast(kind) if there else pa.nulls(len(planes), kind)
-        )
+        if there:
+            columns[column.name] = table[column.name].cast(kind)
+        else:
+            columns[column.name] = pa.nulls(len(planes), kind)
     brought = source_columns(bundle.results.info, bundle.results.regions).values()
-    own = [name for name in table.column_names if name not in columns and name not in brought]
-    columns |= {name: table[name] for name in own}
-    values = [one.source_values for one in bundle.results.regions]
-    texts = [json.dumps(to_json_types(one), ensure_ascii=False) for one in values]
+    for name in table.column_names:
+        if name not in columns and name not in brought:
+            columns[name] = table[name]
+    texts = []
+    for region in bundle.results.regions:
+        texts.append(json.dumps(to_json_types(region.source_values), ensure_ascii=False))
     columns["attributes"] = pa.array(texts, pa.string())
     about = {_ABOUT: table.schema.metadata[_ABOUT]}
     return pa.table(columns).replace_schema_metadata(about)
@@ -171,10 +185,9 @@ def _table(bundle: Bundle) -> pa.Table:
     results = bundle.results
     table = pa.Table.from_pandas(bundle.table(), preserve_index=False)
     # A column without any value has the type of those of other images, which may have texts.
-    fields = [
-        field.with_type(pa.string()) if pa.types.is_null(field.type) else field
-        for field in table.schema
-    ]
+    fields = []
+    for field in table.schema:
+        fields.append(field.with_type(pa.string()) if pa.types.is_null(field.type) else field)
     table = table.cast(pa.schema(fields, table.schema.metadata))
     flat = pa.array(results.raw_embeddings.ravel(), pa.float32())
     width = results.info.embed_dim
