@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +40,8 @@ def embed_vocabulary(model: Backbone, vocabulary: Vocabulary) -> FloatArray:
 
     Shapes: returns (words, e).
     """
-    prompts, encoder = vocabulary.prompts(), FittingEncoder(model, SENTENCES, "labels")
+    prompts = vocabulary.prompts()
+    encoder = FittingEncoder(model, SENTENCES, "labels")
     total = len(prompts)
     disk = TextCache(cache_folder() / "text" / f"{model.fingerprint}.sqlite", model.embed_dim)
     vectors = disk.read(prompts)
@@ -66,7 +68,7 @@ def embed_vocabulary(model: Backbone, vocabulary: Vocabulary) -> FloatArray:
 
 
 def _means(encoder: FittingEncoder, prompts: list[list[str]]) -> FloatArray:
-    flat = encoder.encode([sentence for group in prompts for sentence in group])
+    flat = encoder.encode(list(chain.from_iterable(prompts)))
     means = flat.reshape(len(prompts), len(prompts[0]), -1).mean(axis=1)
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return np.asarray(means / np.maximum(lengths, 1e-12), dtype=np.float32)
@@ -78,9 +80,11 @@ class FittingEncoder:
     If not even one fits, a copy of the model on the CPU embeds the rest.
     """
 
-    def __init__(self, model: Backbone, sentences: int, what: str) -> None:
+    def __init__(self, model: Backbone, sentences: int, texts: str) -> None:
         self.model = model
-        short, count, device = f"Not enough memory for {what}", sentences, str(model.device)
+        short = f"Not enough memory for {texts}"
+        count = sentences
+        device = str(model.device)
         attempts = [Attempt(count, device)]
         while count > 1:
             count = max(1, count // 4)
@@ -89,7 +93,7 @@ class FittingEncoder:
         attempts = then_on_cpu(attempts, f"{short} on {device}: embedding them on the CPU")
         self._fallback = OomFallback(
             attempts,
-            f"There was not enough memory for the {what}, not even for one sentence on "
+            f"There was not enough memory for the {texts}, not even for one sentence on "
             f"{attempts[-1].device}. Close other programs, or choose a smaller model.",
         )
 
@@ -143,11 +147,12 @@ class TextCache:
     def read(self, prompts: Sequence[Prompts]) -> dict[int, FloatArray]:
         """Return cached vectors (e,), float32, by their index in ``prompts``."""
         places = {_key(group): place for place, group in enumerate(prompts)}
-        keys, vectors = list(places), {}
+        keys = list(places)
+        vectors = {}
         with suppress(OSError, sqlite3.Error), self._open(create=False) as database:
             for start in range(0, len(keys), _QUERY_SIZE):
                 queried = keys[start : start + _QUERY_SIZE]
-                marks = ",".join("?" * len(queried))
+                marks = ",".join(["?"] * len(queried))
                 for key, data in database.execute(
                     f"SELECT prompts, vector FROM embeddings WHERE prompts IN ({marks})", queried
                 ):
@@ -185,7 +190,9 @@ def read_vector(data: object, length: int) -> FloatArray | None:
     if not isinstance(data, bytes) or len(data) != 4 * length:
         return None
     vector = np.frombuffer(data, dtype="<f4").astype(np.float32)
-    return vector if np.isfinite(vector).all() else None
+    if np.isfinite(vector).all():
+        return vector
+    return None
 
 
 def _key(prompts: Prompts) -> bytes:

@@ -13,6 +13,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -152,11 +153,11 @@ class CaptionBank:
 
     def missing(self) -> Iterator[tuple[int, int]]:
         """Yield the rows (first, last) that have yet to be embedded, a file's worth each."""
-        at = 0
+        reached = 0
         for first, last in [*self._parts.items(), (self.record.count, self.record.count)]:
-            for start in range(at, first, BLOCK):
+            for start in range(reached, first, BLOCK):
                 yield start, min(start + BLOCK, first)
-            at = last
+            reached = last
 
     def write(self, first: int, vectors: Sequence[FloatArray | HalfArray]) -> None:
         """Keep the vectors (rows, e) of captions from `first` on; on disk when this returns."""
@@ -198,10 +199,10 @@ class CaptionBank:
             groups.setdefault(row // _GROUP, []).append(row)
         path = self.folder / TEXTS
         with _reading(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-            for group, own in groups.items():
+            for group, rows_of_group in groups.items():
                 column = file.read_row_group(group, use_threads=False)["caption"]
-                picked = column.take([row - group * _GROUP for row in own])
-                texts.update(zip(own, picked.to_pylist(), strict=True))
+                picked = column.take([row - group * _GROUP for row in rows_of_group])
+                texts.update(zip(rows_of_group, picked.to_pylist(), strict=True))
         return texts
 
     def has_texts(self, captions: Captions) -> bool:
@@ -215,7 +216,9 @@ class CaptionBank:
         """Refuse a model that did not embed this bank."""
         if self.record.fingerprint == model.fingerprint:
             return
-        same_name = " (other weights)" if self.record.model == model.name else ""
+        same_name = ""
+        if self.record.model == model.name:
+            same_name = " (other weights)"
         raise InputError(
             f"The caption bank in {self.folder} was built with the model {self.record.model}"
             f"{same_name}, not with {model.name}; build one for this model, or use that one."
@@ -242,17 +245,16 @@ class CaptionBank:
         best = [(torch.zeros(len(group), 0), torch.zeros(len(group), 0).long()) for group in groups]
         for first, rows in self.read_vectors():
             vectors = torch.tensor(rows, device=device).float()
-            best = [
-                _merge(pair, group @ vectors.T, first, k)
-                for pair, group in zip(best, groups, strict=True)
-            ]
+            for number, group in enumerate(groups):
+                best[number] = _merge(best[number], group @ vectors.T, first, k)
         values = torch.cat([values for values, _ in best]).clamp(-1, 1).numpy()
-        places = torch.cat([places for _, places in best]).tolist()
-        texts = self.read_texts({row for own in places for row in own})
-        return [
-            CaptionMatches(tuple(texts[row] for row in own), similarities, tuple(own))
-            for similarities, own in zip(values, places, strict=True)
-        ]
+        rows_by_region = torch.cat([rows for _, rows in best]).tolist()
+        texts = self.read_texts(set(chain.from_iterable(rows_by_region)))
+        matches = []
+        for similarities, best_rows in zip(values, rows_by_region, strict=True):
+            captions = tuple(texts[row] for row in best_rows)
+            matches.append(CaptionMatches(captions, similarities, tuple(best_rows)))
+        return matches
 
     def vectors(self) -> HalfArray:
         """Return the embeddings of all captions (captions, e), float16, of L2 norm 1."""
@@ -261,7 +263,8 @@ class CaptionBank:
     def _read_part(self, first: int, last: int) -> HalfArray:
         import pyarrow.parquet as pq
 
-        path, width = self._path(first, last), 2 * self.record.embed_dim
+        path = self._path(first, last)
+        width = 2 * self.record.embed_dim
         with (
             _reading(path, f"Captions {first + 1:,} to {last:,} of the bank"),
             pq.ParquetFile(path, page_checksum_verification=True) as file,
@@ -302,10 +305,10 @@ def _merge(
 def belongs(path: Path, record: BankRecord) -> bool:
     """Return whether a file has vectors of this bank."""
     try:
-        own = _read_record(path)
+        own_record = _read_record(path)
     except InputError:
         return False
-    return (own.sha256, own.fingerprint) == (record.sha256, record.fingerprint)
+    return (own_record.sha256, own_record.fingerprint) == (record.sha256, record.fingerprint)
 
 
 def _parts(folder: Path) -> Iterator[tuple[int, int]]:
@@ -354,7 +357,7 @@ def _read_record(path: Path) -> BankRecord:
 
 
 @contextlib.contextmanager
-def _reading(path: Path, what: str = "") -> Iterator[None]:
+def _reading(path: Path, name: str = "") -> Iterator[None]:
     """Turn errors of a file into one sentence for the user."""
     from pyarrow import ArrowException
 
@@ -363,6 +366,6 @@ def _reading(path: Path, what: str = "") -> Iterator[None]:
     except (OSError, ValueError, IndexError, ArrowException) as error:
         reason = one_line(error)[:200].rstrip(".")
         raise DamagedError(
-            f"{what or path.name} in {path.parent} is damaged or cannot be read ({reason}); build "
+            f"{name or path.name} in {path.parent} is damaged or cannot be read ({reason}); build "
             "the bank again (captions build): the other embeddings are kept."
         ) from None

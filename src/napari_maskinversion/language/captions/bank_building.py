@@ -38,7 +38,10 @@ def build_bank(
     If memory runs out, fewer captions are embedded at once, then on the CPU. If another program is
     building this bank, it waits until that is done. The ticks note either.
     """
-    place = default_folder(model, captions) if folder is None else Path(folder)
+    if folder is None:
+        place = default_folder(model, captions)
+    else:
+        place = Path(folder)
     record = BankRecord(
         model=model.name,
         fingerprint=model.fingerprint,
@@ -74,11 +77,11 @@ def _existing(folder: Path, record: BankRecord) -> CaptionBank | None:
         names = folder.iterdir() if folder.is_dir() else ()
         visible = [path for path in names if not path.name.startswith(".")]
         # Vectors of a bank that has lost its captions are no others.
-        others = sorted(path.name for path in visible if not belongs(path, record))
-        if others:
+        other_files = sorted(path.name for path in visible if not belongs(path, record))
+        if other_files:
             raise InputError(
-                f"{folder} contains other files ({', '.join(others[:3])}); a caption bank needs a "
-                "folder of its own: choose a new or an empty one."
+                f"{folder} contains other files ({', '.join(other_files[:3])}); a caption bank "
+                "needs a folder of its own: choose a new or an empty one."
             )
         return None
     bank = CaptionBank.open(folder)

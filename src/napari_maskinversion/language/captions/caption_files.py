@@ -78,7 +78,9 @@ def skipped_lines(blank: int, repeated: int) -> str:
     """Return how many blank and repeated lines were skipped, in words; "" for none."""
     counts = ((blank, "blank"), (repeated, "repeated"))
     listed = " and ".join(f"{count:,} {kind}" for count, kind in counts if count)
-    return f"{listed} left out" if listed else ""
+    if listed:
+        return f"{listed} left out"
+    return ""
 
 
 def encode_line(text: str) -> bytes:
@@ -125,11 +127,15 @@ def read_captions(
 
 
 def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator[str]:
-    separators, header = "\t" if suffix == ".tsv" else ",;\t", "\n"
+    separators = ",;\t"
+    if suffix == ".tsv":
+        separators = "\t"
+    header = "\n"
     while header and not header.strip():
         header = file.readline().removeprefix("\ufeff")  # a mark stays if the encoding is named
         if marked := _EXCEL.fullmatch(header):
-            separators, header = marked[1], "\n"
+            separators = marked[1]
+            header = "\n"
     separator, place = _find_column(header, separators, column)
     for row in csv.reader(file, delimiter=separator):
         yield row[place] if place < len(row) else ""
@@ -138,14 +144,14 @@ def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator
 def _find_column(header: str, separators: str, column: str | None) -> tuple[str, int]:
     """Return the separator that gives the header a column to read, and its place."""
     wanted = COLUMNS if column is None else (column,)
-    tables = {
-        mark: [name.strip() for name in next(csv.reader([header], delimiter=mark), [])]
-        for mark in separators
-    }
+    tables = {}
+    for mark in separators:
+        tables[mark] = [name.strip() for name in next(csv.reader([header], delimiter=mark), [])]
     for mark, names in tables.items():
         # As it is written, or else in other capitals; in the order of `wanted`.
-        fits = [n for w in wanted for n in names if n == w]
-        fits += [n for w in wanted for n in names if n.lower() == w.lower()]
+        fits = [name for name in wanted if name in names]
+        for name in wanted:
+            fits += [written for written in names if written.lower() == name.lower()]
         if fits and names.count(fits[0]) > 1:
             raise InputError(f"There are two columns {fits[0]!r}; keep one.")
         if fits:

@@ -22,7 +22,9 @@ class CaptionSource:
     def __init__(
         self, path: Path, *, column: str | None = None, encoding: str | None = None
     ) -> None:
-        self.folder = path if path.is_dir() else None  # Of a bank
+        self.folder = None
+        if path.is_dir():
+            self.folder = path  # Of a bank
         self._captions: Captions | None = None
         self._model = DEMO
         if self.folder is not None:
@@ -54,7 +56,9 @@ class CaptionSource:
         if self._captions is None:
             assert self.folder is not None
             return self.folder
-        return default_folder(model, self._captions) if out is None else out
+        if out is None:
+            return default_folder(model, self._captions)
+        return out
 
     def bank(self, model: Backbone, out: Path | None = None) -> CaptionBank:
         """Open the bank; build it, or finish it, first if necessary."""

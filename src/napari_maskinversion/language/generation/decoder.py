@@ -123,7 +123,8 @@ class CaptionDecoder(ABC):
         beams = min(settings.beams, scores.shape[-1])
         sums, first = scores[0].topk(beams)
         tokens = first[:, None]
-        lengths, stopped = torch.ones_like(sums), first == self.stop
+        lengths = torch.ones_like(sums)
+        stopped = first == self.stop
         inputs = torch.cat([prefix.expand(beams, -1, -1), self.embed(tokens)], 1)
         for _ in range(longest - 1):
             tick(CAPTIONS, done, len(prefix))
@@ -136,8 +137,10 @@ class CaptionDecoder(ABC):
             lengths = lengths + (~stopped).float()
             means = (sums[:, None] + scores) / lengths[:, None]
             best, place = means.flatten().topk(beams)
-            source, last = place // scores.shape[1], place % scores.shape[1]
-            lengths, stopped = lengths[source], stopped[source]
+            source = place // scores.shape[1]
+            last = place % scores.shape[1]
+            lengths = lengths[source]
+            stopped = stopped[source]
             sums = best * lengths
             tokens = torch.cat([tokens[source], last[:, None]], 1)
             inputs = torch.cat([inputs[source], self.embed(last[:, None])], 1)

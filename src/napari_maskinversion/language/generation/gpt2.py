@@ -68,7 +68,8 @@ class _Gpt2Decoder(CaptionDecoder):
         fill(module, state, path=path, architecture="of this decoder")
         self.gpt.tie_weights()
         module.to(device).eval()
-        self._device, self.weights = torch.device(device), sha256_of(path)
+        self._device = torch.device(device)
+        self.weights = sha256_of(path)
         self.positions = self.gpt.config.n_positions
 
     def _projection(self, state: Mapping[str, Tensor], path: Path) -> nn.Module:
@@ -93,7 +94,10 @@ def _empty_gpt2(state: Mapping[str, Tensor], inside: str, heads: int | None) -> 
 
     tables = (state[f"{inside}.transformer.{name}.weight"] for name in ("wte", "wpe"))
     (vocabulary, width), (positions, _) = (table.shape for table in tables)
-    blocks = {name.split(".")[3] for name in state if name.startswith(f"{inside}.transformer.h.")}
+    blocks = set()
+    for name in state:
+        if name.startswith(f"{inside}.transformer.h."):
+            blocks.add(name.split(".")[3])
     config = GPT2Config(
         vocab_size=vocabulary,
         n_positions=positions,
@@ -152,7 +156,9 @@ class ClipCap(_Gpt2Decoder):
 def read_vocabulary(path: Path, size: int) -> list[str]:
     """Read GPT-2's ``vocab.json``: byte pairs by token."""
     table = read_json(path, "vocabulary of GPT-2", most=_MOST_JSON)
-    words = sorted(table, key=table.__getitem__) if isinstance(table, dict) else []
+    words = []
+    if isinstance(table, dict):
+        words = sorted(table, key=table.__getitem__)
     if len(words) != size or _STOP not in words:
         raise ModelError(f"{path} is not a vocabulary of {size} tokens for this GPT-2.")
     return words
@@ -163,7 +169,8 @@ def decode_bytes(words: Sequence[str]) -> str:
     from open_clip.tokenizer import bytes_to_unicode
 
     byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
-    data = bytes(byte_of[character] for word in words for character in word if character in byte_of)
+    text = "".join(words)
+    data = bytes(byte_of[character] for character in text if character in byte_of)
     return data.decode("utf-8", "replace").strip()
 
 
@@ -173,7 +180,8 @@ class DeCap(_Gpt2Decoder):
     Shapes: memory (M, e).
     """
 
-    inside, heads = "decoder", _DECAP_HEADS
+    inside = "decoder"
+    heads = _DECAP_HEADS
     usual_tokens = 30  # in the authors' loop
 
     def __init__(
@@ -187,7 +195,8 @@ class DeCap(_Gpt2Decoder):
         from open_clip.tokenizer import SimpleTokenizer
 
         super().__init__(path, device, settings)
-        self.name, self.stop = "decap", _END
+        self.name = "decap"
+        self.stop = _END
         if memory.shape[1] != self.embed_dim:
             raise ModelError(
                 f"{path} reads embeddings of {self.embed_dim} numbers; the memory has "

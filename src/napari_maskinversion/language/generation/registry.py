@@ -209,7 +209,8 @@ def load_decoder(
             path, vocabulary = fetch_decoder(spec)
         else:
             vocabulary = path.with_name("vocab.json")  # for machines without a network
-            vocabulary = vocabulary if vocabulary.is_file() else fetch_vocabulary()
+            if not vocabulary.is_file():
+                vocabulary = fetch_vocabulary()
         decoder = ClipCap(path, vocabulary, name=spec.name, device=device, settings=settings)
     elif memory is not None and path is not None and path.suffix != ".safetensors":
         import torch
@@ -226,11 +227,14 @@ def load_decoder(
         path = path or bundled_decoder()
         decoder = small = load_small_decoder(path, name=spec.name, settings=settings)
         if model is not None and small.record.fingerprint != model.fingerprint:
-            own = small.record.model
-            what = "other weights of it" if own == model.name else f"not for {model.name}"
+            trained_for = small.record.model
+            if trained_for == model.name:
+                difference = "other weights of it"
+            else:
+                difference = f"not for {model.name}"
             raise InputError(
-                f"The caption decoder {path.name} was trained for {own} (fingerprint "
-                f"{small.record.fingerprint}), {what} ({model.fingerprint}); train it again: "
+                f"The caption decoder {path.name} was trained for {trained_for} (fingerprint "
+                f"{small.record.fingerprint}), {difference} ({model.fingerprint}); train it again: "
                 f"rebuild-demo-captions --model {model.name}."
             )
     if model is not None and decoder.embed_dim != model.embed_dim:

@@ -81,18 +81,20 @@ class SmallGpt(nn.Module):
         self.project = nn.Linear(record.embed_dim, width)
         self.words = nn.Embedding(len(record.words), width)
         self.places = nn.Embedding(record.positions, width)
-        self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                width,
-                record.heads,
-                4 * width,
-                dropout=0.0,
-                activation="gelu",
-                batch_first=True,
-                norm_first=True,
+        blocks = []
+        for _ in range(record.layers):
+            blocks.append(
+                nn.TransformerEncoderLayer(
+                    width,
+                    record.heads,
+                    4 * width,
+                    dropout=0.0,
+                    activation="gelu",
+                    batch_first=True,
+                    norm_first=True,
+                )
             )
-            for _ in range(record.layers)
-        )
+        self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(width)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -123,8 +125,11 @@ class SmallDecoder(CaptionDecoder):
         settings: GenerationSettings | None = None,
     ) -> None:
         super().__init__(settings)
-        self.name, self.weights, self.record = name, weights, record
-        self.embed_dim, self.positions = record.embed_dim, record.positions
+        self.name = name
+        self.weights = weights
+        self.record = record
+        self.embed_dim = record.embed_dim
+        self.positions = record.positions
         self.stop = record.words.index(STOP)
         self.gpt = gpt.eval()
         self.memory = SupportMemory(memory, record.sharpness)
@@ -147,7 +152,12 @@ class SmallDecoder(CaptionDecoder):
     def text(self, tokens: Sequence[int]) -> str:
         """Join words to a sentence with a capital."""
         words = [self.record.words[token] for token in tokens]
-        text = "".join(word if word in _NOT_JOINED else f" {word}" for word in words).strip()
+        text = ""
+        for word in words:
+            if word not in _NOT_JOINED:
+                text += " "
+            text += word
+        text = text.strip()
         return text[:1].upper() + text[1:]
 
 

@@ -44,9 +44,12 @@ def field_of(
             return domain, f"The prompts are those for {domain}"
     names = list(names)
     for domain, words in _WORDS.items():
-        known = [name for name in names if re.search(rf"\b(?:{words})\b", name.lower())]
-        if known and len(known) >= _ENOUGH * len(names):
-            return domain, f"The words name {known[0]}"
+        named = []
+        for name in names:
+            if re.search(rf"\b(?:{words})\b", name.lower()):
+                named.append(name)
+        if named and len(named) >= _ENOUGH * len(names):
+            return domain, f"The words name {named[0]}"
     return None
 
 

@@ -56,7 +56,8 @@ class LabelFile:
 
 def _collect(file: object, entries: Iterable[tuple[str, Any]]) -> tuple[Label, ...]:
     """Make labels of entries; messages name the file and the place of an entry."""
-    labels, places = list[Label](), list[str]()
+    labels = list[Label]()
+    places = list[str]()
     for place, entry in entries:
         try:
             labels.append(_label(entry))
@@ -86,9 +87,9 @@ def _label(entry: Any) -> Label:
     return Label(name, tuple(_text(word, "synonyms") for word in synonyms), group, color)
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, name: str) -> str:
     if value is not None and not isinstance(value, str):
-        raise InputError(f"the {what} must be a text; put quotes around one with : or # or [.")
+        raise InputError(f"the {name} must be a text; put quotes around one with : or # or [.")
     return one_line(value or "")
 
 
@@ -111,15 +112,15 @@ def _read_csv(path: Path) -> LabelFile:
     text = read_text(path, _WHAT)
     head = next((line for line in re.sub(r"\Asep=.", "", text).splitlines() if line.strip()), "")
     names = {cell.strip().strip('"').lower() for cell in re.split("[,;\t]", head)}
-    known = {_ALIASES.get(name, name) for name in names} & {*_COLUMNS}
-    if "label" not in known and len(known) < 2:
+    columns = {_ALIASES.get(name, name) for name in names} & {*_COLUMNS}
+    if "label" not in columns and len(columns) < 2:
         if ";" in text and "," not in text:
             raise InputError(
                 f"{path} has semicolons between its cells and no column 'label'; write label above "
                 "the words, or commas between them."
             )
         return _read_text(path)
-    if "label" not in known:
+    if "label" not in columns:
         raise InputError(f"{path} has no column 'label'; write it above the words.")
     rows = read_rows(path, _WHAT, known={*_COLUMNS, *_ALIASES})
     return LabelFile(labels=_collect(path, ((f"line {line}", _fields(row)) for line, row in rows)))
@@ -159,12 +160,14 @@ def read_yaml(content: bytes, file: object) -> LabelFile:
     data = parse_yaml(content, file, texts=True)
     if not (isinstance(data, dict) and "labels" in data):
         data = {"labels": [] if data is None else data}
-    entries, threshold = data["labels"], data.get("threshold")
+    entries = data["labels"]
+    threshold = data.get("threshold")
     if isinstance(entries, dict):
-        entries = [
-            {**(more if isinstance(more, dict) else {"synonyms": more}), "label": name}
-            for name, more in entries.items()
-        ]
+        listed_entries = []
+        for name, more in entries.items():
+            fields = more if isinstance(more, dict) else {"synonyms": more}
+            listed_entries.append({**fields, "label": name})
+        entries = listed_entries
     if not isinstance(entries, list):
         raise InputError(f"{file}: here should be a list of labels, each after a dash: - dog")
     labels = _collect(file, ((f"label {n}", entry) for n, entry in enumerate(entries, 1)))
@@ -190,7 +193,7 @@ def _templates(value: Any) -> tuple[str, ...] | None:
     sentences = [value] if isinstance(value, str) else value
     if sentences is None:
         return None
-    if not isinstance(sentences, list) or not all(isinstance(one, str) for one in sentences):
+    if not isinstance(sentences, list) or {*map(type, sentences)} - {str}:
         raise InputError("templates must be a list of sentences, or the name of a set.")
     return choose_templates(sentences)
 
@@ -224,10 +227,11 @@ def item_of(label: Label) -> Any:
 
 def _read_classifier(path: Path) -> LabelFile:
     record = read_head(path)
-    labels = _collect(path, ((f"word {n}", one) for n, one in enumerate(record["words"], 1)))
+    labels = _collect(path, ((f"word {n}", word) for n, word in enumerate(record["words"], 1)))
     if record.get("none"):
         labels = (*labels, Label(NONE_OF_THESE))
-    templates, learned = _templates(record.get("templates")), learned_of(path, record)
+    templates = _templates(record.get("templates"))
+    learned = learned_of(path, record)
     return LabelFile(labels=labels, templates=templates, learned=learned)
 
 
@@ -269,7 +273,9 @@ _YAML: Final = LabelFormat(
     _write_yaml,
 )
 FORMATS: Final = (_TEXT, _CSV, _YAML)
-SUFFIXES: Final = {suffix: form for form in FORMATS for suffix in form.suffixes}
+SUFFIXES: Final[dict[str, LabelFormat]] = {}
+for _form in FORMATS:
+    SUFFIXES.update(dict.fromkeys(_form.suffixes, _form))
 """Formats by suffix; files with another suffix are read as text."""
 _NOT_READ: Final = (".json", ".jsonl", ".xml")
 FILE_SUFFIXES: Final = {*SUFFIXES, SUFFIX, ".tsv", *_NOT_READ}
@@ -284,8 +290,14 @@ def read_label_file(path: str | Path) -> LabelFile:
         raise InputError(
             f"{path} is no label file; save the words as text (one a line), CSV or YAML."
         )
-    form = _CSV if suffix == ".tsv" else SUFFIXES.get(suffix, _TEXT)
-    content = _read_classifier(path) if suffix == SUFFIX else form.read(path)
+    if suffix == ".tsv":
+        form = _CSV
+    else:
+        form = SUFFIXES.get(suffix, _TEXT)
+    if suffix == SUFFIX:
+        content = _read_classifier(path)
+    else:
+        content = form.read(path)
     if not content.labels:
         raise InputError(f"{path}: {_NO_LABELS}")
     return content
@@ -302,9 +314,11 @@ def write_label_file(content: LabelFile, path: Path, *, overwrite: bool = False)
 
 def unsupported_fields(content: LabelFile, suffix: str) -> list[str]:
     """List what a label file with this suffix cannot keep: "groups", "prompts", ..."""
+    groups = {label.group for label in content.labels}
+    colors = {label.color for label in content.labels}
     used = {
-        "groups": any(label.group for label in content.labels),
-        "colours": any(label.color for label in content.labels),
+        "groups": any(groups),
+        "colours": any(colors),
         "prompts": content.templates not in (None, TEMPLATES["photo"]),
         "threshold": content.threshold is not None,
         "description": bool(content.description),

@@ -109,12 +109,13 @@ def join_words(words: Sequence[str]) -> str:
 def parse_text(text: str) -> list[Label]:
     """Read labels from text; see `Vocabulary.parse`."""
     synonyms: dict[str, dict[str, None]] = {}
-    for name, *others in word_lists(text):
-        synonyms.setdefault(name, {}).update(dict.fromkeys(others))
-    return [
-        Label(name, tuple(word for word in others if word != name))
-        for name, others in synonyms.items()
-    ]
+    for name, *more in word_lists(text):
+        synonyms.setdefault(name, {}).update(dict.fromkeys(more))
+    labels = []
+    for name, words in synonyms.items():
+        words.pop(name, None)  # a label is no synonym of itself
+        labels.append(Label(name, tuple(words)))
+    return labels
 
 
 def word_lists(text: str) -> Iterator[list[str]]:
@@ -231,10 +232,10 @@ def distinct_color(place: int) -> str:
     return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
 
 
-def colors_of(words: Sequence[str], own: Sequence[str]) -> dict[str, str]:
+def colors_of(words: Sequence[str], chosen: Sequence[str]) -> dict[str, str]:
     """Return a colour for each word, in the palette that the user prefers."""
     first = SAFE_COLORS if load().palette == SAFE else ()
-    filled = fill_colors([*own, *[""] * (len(words) - len(own))], first)
+    filled = fill_colors([*chosen, *[""] * (len(words) - len(chosen))], first)
     return dict(zip(words, filled, strict=True))
 
 
@@ -243,11 +244,16 @@ def fill_colors(colors: Sequence[str], first: Sequence[str] = ()) -> tuple[str, 
 
     A label keeps its default when labels are added after it.
     """
-    used, filled, step = set(colors), [], 0
+    used = set(colors)
+    filled = []
+    step = 0
     for place, color in enumerate(colors):
         step = max(step, place)
         while not color:
-            candidate = first[step] if step < len(first) else distinct_color(step)
+            if step < len(first):
+                candidate = first[step]
+            else:
+                candidate = distinct_color(step)
             step += 1
             if candidate not in used:
                 used.add(candidate)

@@ -42,7 +42,7 @@ class Learned:
         about = f"Classifier {self.name}: {self.decisions} decisions"
         if self.accuracy is None or self.low is None or self.high is None:
             return f"{about}, accuracy unknown"
-        shares = (f"{100 * one:.0f}" for one in (self.accuracy, self.low, self.high))
+        shares = (f"{100 * share:.0f}" for share in (self.accuracy, self.low, self.high))
         right, low, high = shares
         return f"{about}, {right} % right on {self.held_out} held out (95 %: {low} to {high} %)"
 
@@ -81,7 +81,9 @@ def read_head(path: Path) -> dict[str, Any]:
     if about.get("format") != FORMAT:
         raise InputError(f"{path} holds no classifier of this plugin; 'library train' writes one.")
     number = about.get("version", "")
-    version = int(number) if number.isdecimal() else None
+    version = None
+    if number.isdecimal():
+        version = int(number)
     check_version(version, VERSION, str(path), _TRAIN_AGAIN)
     record: dict[str, Any] = parse_json(about.get("record", "null").encode(), f"{path}, record")
     validated(_Head, record, path)
@@ -92,7 +94,8 @@ def read_head(path: Path) -> dict[str, Any]:
 
 def learned_of(path: Path, record: dict[str, Any]) -> Learned:
     """Return what results tell of a classifier."""
-    scores, words = record.get("scores") or {}, record["words"]
+    scores = record.get("scores") or {}
+    words = record["words"]
     return validated(
         Learned,
         {
@@ -102,7 +105,9 @@ def learned_of(path: Path, record: dict[str, Any]) -> Learned:
             **{name: scores.get("all", {}).get(name) for name in ("accuracy", "low", "high")},
             "held_out": scores.get("over", ""),
             "calibrated": bool(scores),
-            "words": [one.get("name", "") if isinstance(one, dict) else str(one) for one in words],
+            "words": [
+                word.get("name", "") if isinstance(word, dict) else str(word) for word in words
+            ],
             "file": path.absolute(),
         },
         path,

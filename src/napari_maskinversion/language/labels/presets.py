@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...base.errors import InputError
+from ...base.wording import counted
 from ...engine.models.specs import DEMO, bundled_folder
 from .files import FILE_SUFFIXES, LabelFile, read_yaml
 from .label import TEMPLATES, Label, choose_templates, split_words
@@ -67,7 +68,10 @@ def preset(name: str) -> Preset:
 def _load(name: str) -> Preset:
     file = f"{name}.yaml"
     content = _content(file)
-    labels = tuple(taught(_names_of(DEMO))) if name == "demo" else content.labels
+    if name == "demo":
+        labels = tuple(taught(_names_of(DEMO)))
+    else:
+        labels = content.labels
     vocabulary = Vocabulary.of(labels, content.templates or TEMPLATES["photo"])
     return Preset(name, content.description, content.source, vocabulary)
 
@@ -78,12 +82,12 @@ def taught(names: Iterable[str]) -> Iterator[Label]:
     text = files("napari_maskinversion").joinpath("demo_model", "vocabulary.csv").read_text("utf-8")
     rows = csv.DictReader(text.splitlines())
     drawn = (Label(row["name"], tuple(split_words(row["synonyms"])), row["group"]) for row in rows)
-    known = {label.name: label for label in (*drawn, *_content("demo.yaml").labels)}
+    labels = {label.name: label for label in (*drawn, *_content("demo.yaml").labels)}
     # The lists share words; a vocabulary has each word once.
     names = list(names)
     used = set(names)
     for name in names:
-        label = known.get(name, Label(name))
+        label = labels.get(name, Label(name))
         synonyms = tuple(word for word in label.synonyms if word not in used)
         used.update(synonyms)
         yield replace(label, synonyms=synonyms)
@@ -102,9 +106,13 @@ def vocabulary_of(
     threshold: float | None = None,
 ) -> Vocabulary:
     """Return labels and the prompts they are put into."""
-    templates = (templates,) if isinstance(templates, str) else templates
-    labels = os.fspath(labels) if isinstance(labels, os.PathLike) else labels
-    chosen = choose_templates(templates) if templates else None
+    if isinstance(templates, str):
+        templates = (templates,)
+    if isinstance(labels, os.PathLike):
+        labels = os.fspath(labels)
+    chosen = None
+    if templates:
+        chosen = choose_templates(templates)
     if isinstance(labels, str) and os.path.isfile(labels):  # noqa: PTH113 - long texts are no path
         if Path(labels).name == labels and not Path(labels).suffix:
             raise InputError(
@@ -113,8 +121,10 @@ def vocabulary_of(
             )
         vocabulary = Vocabulary.read(labels, chosen)
     elif isinstance(labels, str) and Path(labels).suffix.lower() in FILE_SUFFIXES:
-        what = "classifier" if Path(labels).suffix.lower() == SUFFIX else "label file"
-        raise InputError(f"There is no {what} at {labels}; check the path.")
+        kind = "label file"
+        if Path(labels).suffix.lower() == SUFFIX:
+            kind = "classifier"
+        raise InputError(f"There is no {kind} at {labels}; check the path.")
     elif isinstance(labels, str) and not labels.startswith(PREFIX):
         vocabulary = Vocabulary.parse(labels, chosen or TEMPLATES["photo"])
         if len(vocabulary.labels) == 1 and ";" in labels:
@@ -124,8 +134,13 @@ def vocabulary_of(
             labels = preset(labels).vocabulary
         elif not isinstance(labels, Vocabulary):
             labels = Vocabulary(tuple(labels))
-        vocabulary = labels if chosen is None else replace(labels, templates=chosen)
-    return vocabulary if threshold is None else replace(vocabulary, threshold=threshold)
+        if chosen is None:
+            vocabulary = labels
+        else:
+            vocabulary = replace(labels, templates=chosen)
+    if threshold is None:
+        return vocabulary
+    return replace(vocabulary, threshold=threshold)
 
 
 def with_classifier(
@@ -137,7 +152,10 @@ def with_classifier(
     words = vocabulary_of(str(classifier), (), threshold)
     if labels is None:
         return words
-    more = [one for one in vocabulary_of(labels).full_labels if one.name not in words.labels]
+    more = []
+    for label in vocabulary_of(labels).full_labels:
+        if label.name not in words.labels:
+            more.append(label)
     added = Vocabulary.of((*words.full_labels, *more), words.templates, threshold)
     return replace(added, learned=words.learned)
 
@@ -151,12 +169,10 @@ def unknown_words(labels: Iterable[Label], model: str) -> tuple[str, ...]:
     Capitals, hyphens and a plural's s do not matter. What a CLIP knows cannot be told by its
     tokenizer: for such models nothing is returned.
     """
-    known = _known(model)
-    if known is None:
+    words = _known(model)
+    if words is None:
         return ()
-    return tuple(
-        label.name for label in labels if not any(_plain(word) in known for word in label.words)
-    )
+    return tuple(label.name for label in labels if words.isdisjoint(map(_plain, label.words)))
 
 
 def unknown_to(model: Backbone, vocabulary: Vocabulary | None) -> frozenset[str]:
@@ -169,7 +185,9 @@ def unknown_to(model: Backbone, vocabulary: Vocabulary | None) -> frozenset[str]
 def taught_by(model: Backbone) -> str:
     """Return the folder of a loaded model, or its name, for `unknown_words`."""
     spec = model.spec
-    return model.name if spec is None or spec.bundled else spec.source or model.name
+    if spec is None or spec.bundled:
+        return model.name
+    return spec.source or model.name
 
 
 def unknown_words_note(labels: Iterable[Label], model: str) -> str:
@@ -178,13 +196,19 @@ def unknown_words_note(labels: Iterable[Label], model: str) -> str:
     if not unknown:
         return ""
     whose = "the demo model" if model == DEMO else "this model"
-    count = "1 word" if len(unknown) == 1 else f"{len(unknown)} words"
-    rest = len(unknown) - _LISTED
-    more = f" and {rest} more" if rest > 0 else ""
-    listed = f"{count} that {whose} does not know: {', '.join(unknown[:_LISTED])}{more}"
+    names = ", ".join(unknown[:_LISTED])
+    listed = f"{counted(len(unknown), 'word')} that {whose} does not know: {names}"
+    left_out = len(unknown) - _LISTED
+    if left_out > 0:
+        listed += f" and {left_out} more"
     plain = {_plain(word) for word in unknown}
-    near = [name for name in _names_of(model) if plain & {_plain(one) for one in name.split()}]
-    return f"{listed}; it knows {', '.join(near[:_LISTED])}" if near else listed
+    near = []
+    for name in _names_of(model):
+        if plain & {_plain(part) for part in name.split()}:
+            near.append(name)
+    if near:
+        return f"{listed}; it knows {', '.join(near[:_LISTED])}"
+    return listed
 
 
 @cache
@@ -193,15 +217,22 @@ def _known(model: str) -> frozenset[str] | None:
     names = _names_of(model)
     if not names:
         return None
-    return frozenset(_plain(word) for label in taught(names) for word in label.words)
+    words: set[str] = set()
+    for label in taught(names):
+        words.update(map(_plain, label.words))
+    return frozenset(words)
 
 
 def _names_of(model: str) -> tuple[str, ...]:
     file = (bundled_folder() if model == DEMO else Path(model)) / _NAMES
-    return tuple(filter(None, file.read_text("utf-8").splitlines())) if file.is_file() else ()
+    if file.is_file():
+        return tuple(filter(None, file.read_text("utf-8").splitlines()))
+    return ()
 
 
 def _plain(word: str) -> str:
     """Return a word in the form in which words are compared."""
     plain = " ".join(word.casefold().replace("-", " ").replace("_", " ").split())
-    return plain[:-1] if plain.endswith("s") and not plain.endswith("ss") else plain
+    if plain.endswith("s") and not plain.endswith("ss"):
+        return plain[:-1]
+    return plain

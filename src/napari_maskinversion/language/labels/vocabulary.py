@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +76,23 @@ class Vocabulary:
     def full_labels(self) -> tuple[Label, ...]:
         """The labels with synonyms, group and colour."""
         count = len(self.labels)
-        synonyms, nothing = self.synonyms or ((),) * count, ("",) * count
+        synonyms = self.synonyms or ((),) * count
+        nothing = ("",) * count
         columns = (self.labels, synonyms, self.groups or nothing, self.colors or nothing)
         return tuple(Label(*fields) for fields in zip(*columns, strict=True))
 
     @property
     def words(self) -> tuple[str, ...]:
         """Names and synonyms, label by label, the name first: the words to embed."""
-        return tuple(word for words in self._words for word in words)
+        return tuple(chain.from_iterable(self._words))
 
     @property
     def owners(self) -> tuple[int, ...]:
         """Index of each word's label, in ascending order."""
-        return tuple(i for i, words in enumerate(self._words) for _ in words)
+        owners: list[int] = []
+        for index, words in enumerate(self._words):
+            owners += [index] * len(words)
+        return tuple(owners)
 
     @property
     def _words(self) -> list[tuple[str, ...]]:
@@ -155,7 +160,10 @@ class Vocabulary:
 
     def prompts(self) -> list[list[str]]:
         """Return the sentences of each word (name or synonym), one list per word."""
-        return [[t.replace("{}", word) for t in self.templates] for word in self.words]
+        prompts = []
+        for word in self.words:
+            prompts.append([template.replace("{}", word) for template in self.templates])
+        return prompts
 
 
 def _columns(labels: Sequence[Label]) -> dict[str, Any]:

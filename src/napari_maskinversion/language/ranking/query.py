@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ _PART: Final = re.compile(r'(not\s+)?("?)(.*)\2', re.IGNORECASE | re.DOTALL)
 def wanted_and_not(*texts: str) -> tuple[list[str], list[str]]:
     """Return the words that are looked for, and those that are to be avoided."""
     words: tuple[list[str], list[str]] = [], []
-    for part in (part for text in texts for part in _PARTS.findall(text)):
+    for part in chain.from_iterable(map(_PARTS.findall, texts)):
         fits = _PART.fullmatch(part.strip())
         assert fits is not None
         if not fits[2] and fits[3].casefold() == "not":
@@ -53,11 +54,11 @@ def check_query(query: str, templates: Sequence[str] = ("{}",)) -> None:
 def embed_query(model: Backbone, query: str, templates: Sequence[str] = ("{}",)) -> FloatArray:
     """Embed what is typed: a unit vector, shape (e,), float32."""
     check_query(query, templates)
-    wanted, unwanted = (
-        [embed_expression(model, one, templates) for one in words]
-        for words in wanted_and_not(query)
+    wanted, unwanted = wanted_and_not(query)
+    return direction(
+        [embed_expression(model, expression, templates) for expression in wanted],
+        [embed_expression(model, expression, templates) for expression in unwanted],
     )
-    return direction(wanted, unwanted)
 
 
 def direction(wanted: Sequence[FloatArray], unwanted: Sequence[FloatArray] = ()) -> FloatArray:

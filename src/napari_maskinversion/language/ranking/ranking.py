@@ -51,7 +51,9 @@ class Ranking:
     @property
     def suggestion(self) -> str:
         """The best label, or "none of these"."""
-        return NONE_OF_THESE if self.below_threshold else self.labels[0]
+        if self.below_threshold:
+            return NONE_OF_THESE
+        return self.labels[0]
 
     @property
     def entropy(self) -> float:
@@ -108,10 +110,12 @@ def rank(
     probabilities = softmax(logits, axis=1).astype(np.float32)
     orders = np.argsort(-similarities, axis=1, kind="stable")
     names = np.array(labels, dtype=object)
-    return [
-        Ranking(tuple(names[order].tolist()), row[order], chances[order], threshold, unknown)
-        for order, row, chances in zip(orders, similarities, probabilities, strict=True)
-    ]
+    rankings = []
+    for order, row, chances in zip(orders, similarities, probabilities, strict=True):
+        rankings.append(
+            Ranking(tuple(names[order].tolist()), row[order], chances[order], threshold, unknown)
+        )
+    return rankings
 
 
 # -- regions by an expression ("the dog on the left") ---------------------------------------------
@@ -149,7 +153,7 @@ def find(
     order = sorted(range(len(similarities)), key=lambda row: -similarities[row])
     values = [similarities[row] for row in order]
     margins = [value - next_value for value, next_value in pairwise(values)]
-    return [
-        RegionMatch(row, value, margin)
-        for row, value, margin in zip(order, values, [*margins, math.nan], strict=False)
-    ]
+    matches = []
+    for row, value, margin in zip(order, values, [*margins, math.nan], strict=False):
+        matches.append(RegionMatch(row, value, margin))
+    return matches

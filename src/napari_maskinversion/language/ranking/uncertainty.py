@@ -81,8 +81,14 @@ class UncertaintyConfig(Config):
         """Return the same limits, where they are None with those calibrated for the model."""
         if calibration is None:
             return self
-        margin = calibration.margin if self.margin is None else self.margin
-        overlap = calibration.overlap if self.overlap is None else self.overlap
+        if self.margin is None:
+            margin = calibration.margin
+        else:
+            margin = self.margin
+        if self.overlap is None:
+            overlap = calibration.overlap
+        else:
+            overlap = self.overlap
         return self.changed(margin=margin, overlap=overlap)
 
 
@@ -113,7 +119,9 @@ class Uncertainty:
     def text(self) -> str:
         """Summary, "doubtful, does not fit: low margin 0.002, low overlap 0.21"; "" if neither."""
         parts = [*["doubtful"][: len(self.doubts)], *["does not fit"][: len(self.misfits)]]
-        return f"{', '.join(parts)}: {', '.join(self.reasons)}" if parts else ""
+        if parts:
+            return f"{', '.join(parts)}: {', '.join(self.reasons)}"
+        return ""
 
 
 def judge(
@@ -126,7 +134,8 @@ def judge(
 ) -> Uncertainty:
     """Check the suggestion for one region against the limits."""
     limits = config or UncertaintyConfig()
-    doubts, misfits = [], []
+    doubts = []
+    misfits = []
     if image_unknown:
         doubts.append("image unknown to the model")
     if ranking is not None and ranking.word_unknown:
@@ -138,7 +147,9 @@ def judge(
             doubts.append(f"below threshold {float(ranking.similarities[0]):.2f}")
         if _is_close(ranking, limits):
             doubts.append(f"low margin {ranking.margin:.3f}")
-    fits = overlap >= limits.overlap if limits.overlap and not math.isnan(overlap) else None
+    fits = None
+    if limits.overlap and not math.isnan(overlap):
+        fits = overlap >= limits.overlap
     if fits is False:
         misfits.append(f"low overlap {overlap:.2f}")
     entropy = math.nan if ranking is None else ranking.entropy
@@ -172,10 +183,8 @@ def calibrate(
     Shapes: margins, overlaps (N,); right (N,), bool.
     """
     # What there is none of is never below a limit.
-    margin, overlap = (
-        np.nan_to_num(np.asarray(values, np.float64), nan=math.inf)
-        for values in (margins, overlaps)
-    )
+    margin = np.nan_to_num(np.asarray(margins, np.float64), nan=math.inf)
+    overlap = np.nan_to_num(np.asarray(overlaps, np.float64), nan=math.inf)
     correct = np.asarray(right, bool)
     count = int(correct.sum())
     if count < LEAST_RIGHT:
@@ -196,13 +205,13 @@ def calibrate(
     assert best is not None  # 1 % is less than 15 %
     _, closest, lowest = best
     flagged = (margin < closest) | (overlap < lowest)
-    wrong = len(correct) - count
+    wrong_count = len(correct) - count
     return Calibration(
         margin=closest if math.isfinite(closest) else None,
         overlap=lowest if math.isfinite(lowest) else None,
         right=count,
-        wrong=wrong,
+        wrong=wrong_count,
         right_kept=float((~flagged)[correct].mean()),
-        wrong_flagged=float(flagged[~correct].mean()) if wrong else None,
+        wrong_flagged=float(flagged[~correct].mean()) if wrong_count else None,
         source=source,
     )
