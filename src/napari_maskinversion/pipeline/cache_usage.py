@@ -50,12 +50,12 @@ class Usage:
     sizes: dict[str, int]  # Bytes of each of `KINDS`, by name
     # Bytes of what is never cleared, by folder: decisions of reviews, decoders that draw, and files
     # of others
-    others: dict[str, int]
+    never_cleared: dict[str, int]
 
     @property
     def other(self) -> int:
         """Bytes of everything that is never cleared."""
-        return sum(self.others.values())
+        return sum(self.never_cleared.values())
 
     @property
     def total(self) -> int:
@@ -65,7 +65,7 @@ class Usage:
     def lines(self) -> list[str]:
         """Return one line per kind that is not empty."""
         sizes = [(kind.title, self.sizes[kind.name]) for kind in KINDS]
-        largest = sorted(self.others.items(), key=lambda entry: -entry[1])
+        largest = sorted(self.never_cleared.items(), key=lambda entry: -entry[1])
         sizes += [(f"{NEVER_CLEARED.get(name, name)}, never cleared", s) for name, s in largest]
         return [f"{title}: {readable(size)}" for title, size in sizes if size]
 
@@ -81,17 +81,20 @@ class Cleared:
 def usage() -> Usage:
     """Measure the cache folder; a missing folder is empty."""
     root = cache_folder()
-    sizes = {
-        kind.name: sum(_size(file) for store in kind.stores for file in _files(store))
-        for kind in KINDS
-    }
-    clearable = {file for kind in KINDS for store in kind.stores for file in _files(store)}
-    others: dict[str, int] = {}
+    sizes = {}
+    clearable: set[Path] = set()
+    for kind in KINDS:
+        files: list[Path] = []
+        for store in kind.stores:
+            files += _files(store)
+        sizes[kind.name] = sum(map(_size, files))
+        clearable.update(files)
+    never_cleared: dict[str, int] = {}
     for file in root.rglob("*"):
         if file not in clearable and (size := _size(file)):
             name = file.relative_to(root).parts[0]
-            others[name] = others.get(name, 0) + size
-    return Usage(root, sizes, others)
+            never_cleared[name] = never_cleared.get(name, 0) + size
+    return Usage(root, sizes, never_cleared)
 
 
 def clear(names: Collection[str]) -> Cleared:
@@ -100,13 +103,14 @@ def clear(names: Collection[str]) -> Cleared:
     Folders that this package made, and marked, are deleted as a whole. Stores that another program
     is working on stay, and so do the decisions of reviews.
     """
-    known = {kind.name: kind for kind in KINDS}
-    unknown = [name for name in names if name not in known]
+    kinds = {kind.name: kind for kind in KINDS}
+    unknown = [name for name in names if name not in kinds]
     if unknown:
-        raise InputError(f"The cache holds {', '.join(known)}; got {', '.join(unknown)}.")
-    freed, problems = 0, list[str]()
-    for kind in (known[name] for name in dict.fromkeys(names)):
-        for store in kind.stores:
+        raise InputError(f"The cache holds {', '.join(kinds)}; got {', '.join(unknown)}.")
+    freed = 0
+    problems = list[str]()
+    for name in dict.fromkeys(names):
+        for store in kinds[name].stores:
             try:
                 freed += _clear(store)
             except Timeout:
@@ -137,7 +141,8 @@ def _files(store: str) -> list[Path]:
 
 def _clear(store: str) -> int:
     """Delete our files of a store and folders that are empty then; return the bytes freed."""
-    files, freed = _files(store), 0
+    files = _files(store)
+    freed = 0
     locks = [file for file in files if file.name.endswith(".lock")]
     with ExitStack() as held:
         for lock in locks:

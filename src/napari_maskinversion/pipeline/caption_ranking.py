@@ -45,12 +45,17 @@ class Captioner:
         device: torch.device | str,
     ) -> None:
         bank.check(model)
-        self._bank, self._top, self._device = bank, top, device
+        self._bank = bank
+        self._top = top
+        self._device = device
         self._patience = max(1, len(bank) * bank.record.embed_dim // _A_REGION)
 
     def update(self, results: Results, *, last: bool) -> Results:
         """Return results with captions for the waiting regions, once enough wait or at the end."""
-        waiting = [row for row, region in enumerate(results.regions) if region.captions is None]
+        waiting = []
+        for row, region in enumerate(results.regions):
+            if region.captions is None:
+                waiting.append(row)
         if not waiting or (len(waiting) < self._patience and not last):
             return results
         unit = np.stack([results.regions[row].embedding for row in waiting])
@@ -126,7 +131,8 @@ class CaptionRequest:
 
 def generate_captions(results: Results, decoder: CaptionDecoder) -> Results:
     """Return results with a sentence for each region, written by a decoder; nothing is inverted."""
-    settings, embeddings = decoder.settings, results.raw_embeddings
+    settings = decoder.settings
+    embeddings = results.raw_embeddings
     if settings.norm == "cls":
         norms = [region.window.image_norm for region in results.regions]
         embeddings = scaled(embeddings, norms)

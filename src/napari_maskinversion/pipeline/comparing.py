@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
 
 
-def with_one_change(settings: RunSettings, what: str, value: Any) -> RunSettings:
+def with_one_change(settings: RunSettings, name: str, value: Any) -> RunSettings:
     """Return the settings with one of them changed."""
-    if what == "window":
+    if name == "window":
         value = settings.window.changed(mode=value)
-    if what == "model":
+    if name == "model":
         return settings.changed({"model": value, "architecture": None})
-    if what in ("method", "window"):
-        return settings.changed({what: value})
+    if name in ("method", "window"):
+        return settings.changed({name: value})
     if not settings.method.uses_inversion:
         raise ConfigError(
-            f"{settings.method.title} does not invert, so it has no {what.replace('_', ' ')}; "
+            f"{settings.method.title} does not invert, so it has no {name.replace('_', ' ')}; "
             "choose MaskInversion, or change something else."
         )
-    return settings.changed({f"inversion.{what}": value})
+    return settings.changed({f"inversion.{name}": value})
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -57,7 +57,9 @@ def answer(
 ) -> Answer:
     """Embed and rank one region."""
     _warm_up(model)
-    seconds, since, counted = 0.0, perf_counter(), True
+    seconds = 0.0
+    since = perf_counter()
+    counted = True
 
     def count(news: Any = None) -> Any:
         nonlocal seconds, counted
@@ -88,11 +90,11 @@ def answer(
     )
 
 
-def cosine(one: Answer, other: Answer) -> float | None:
+def cosine(answer: Answer, other: Answer) -> float | None:
     """Cosine of two answers' embeddings; None where they come from different models."""
-    if one.info.fingerprint != other.info.fingerprint:
+    if answer.info.fingerprint != other.info.fingerprint:
         return None
-    return float((one.result.embedding * other.result.embedding).sum())
+    return float((answer.result.embedding * other.result.embedding).sum())
 
 
 def _picture(task: PlaneTask, result: RegionResult) -> npt.NDArray[np.uint8]:

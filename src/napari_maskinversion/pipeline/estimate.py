@@ -11,7 +11,7 @@ from ..base.wording import counted
 from ..engine.compute.lazy_torch import device_name, likely_gpu, torch_if_loaded
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
-from ..images.windows import WindowConfig, plan_windows
+from ..images.windows import Window, WindowConfig, plan_windows
 from .run import PlaneTask
 from .timings import known_speed
 
@@ -38,12 +38,14 @@ class Estimate:
     @property
     def text(self) -> str:
         """One line for people: ``"212 regions in 40 parts of the image, about 1 min 20 s"``."""
-        what = counted(self.regions, "region")
+        text = counted(self.regions, "region")
         if self.planes > 1:
-            what += f" on {counted(self.planes, 'plane')}"
+            text += f" on {counted(self.planes, 'plane')}"
         if self.windows > self.planes:
-            what += f" in {counted(self.windows, 'part')} of the image"
-        return what if self.seconds is None else f"{what}, {in_words(self.seconds)}"
+            text += f" in {counted(self.windows, 'part')} of the image"
+        if self.seconds is None:
+            return text
+        return f"{text}, {in_words(self.seconds)}"
 
 
 def estimate(
@@ -59,23 +61,23 @@ def estimate(
     native: int | None = None,
 ) -> Estimate:
     """Estimate size and time of a run."""
-    windows = [
-        planned
-        for task in tasks
-        for planned in plan_windows(
-            task.regions,
-            task.source.levels,
-            resolution=resolution,
-            patch=patch,
-            config=window or WindowConfig(mode="whole"),
-            native=native,
+    windows: list[Window] = []
+    for task in tasks:
+        windows.extend(
+            plan_windows(
+                task.regions,
+                task.source.levels,
+                resolution=resolution,
+                patch=patch,
+                config=window or WindowConfig(mode="whole"),
+                native=native,
+            )
         )
-    ]
     shares = [(planned.resolution / resolution) ** 2 for planned in windows]  # of the tokens
     regions = sum(len(task.regions) for task in tasks)
     seconds = seconds_of(
         sum(shares),
-        sum(len(one.members) * share for one, share in zip(windows, shares, strict=True)),
+        sum(len(planned.members) * share for planned, share in zip(windows, shares, strict=True)),
         model=model,
         device=device,
         resolution=resolution,
@@ -102,7 +104,9 @@ def seconds_of(
         # A pass takes about as long as an encoding, until the method has been measured.
         speed = known_speed(model, device, resolution, method.name) or speed
         passes = sum(windows * part.image + regions * part.region for part in method.parts)
-        return None if speed is None else passes * speed.encoding
+        if speed is None:
+            return None
+        return passes * speed.encoding
     if speed is None:
         return None
     # The maps of the returned embeddings cost one more step.
@@ -116,14 +120,20 @@ def in_words(seconds: float) -> str:
     if seconds < 15:
         return f"about {round(seconds)} s"
     if seconds < 595:
-        minutes, rest = divmod(10 * round(seconds / 10), 60)
-        parts = [f"{minutes} min"] * (minutes > 0) + [f"{rest} s"] * (rest > 0)
-        return "about " + " ".join(parts)
+        minutes, seconds_left = divmod(10 * round(seconds / 10), 60)
+        parts = []
+        if minutes:
+            parts.append(f"{minutes} min")
+        if seconds_left:
+            parts.append(f"{seconds_left} s")
+        return f"about {' '.join(parts)}"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"about {minutes} min"
-    hours, rest = divmod(5 * round(minutes / 5), 60)
-    return f"about {hours} h" + (f" {rest} min" if rest else "")
+    hours, minutes_left = divmod(5 * round(minutes / 5), 60)
+    if minutes_left:
+        return f"about {hours} h {minutes_left} min"
+    return f"about {hours} h"
 
 
 def patch_of(architecture: str) -> int:
@@ -152,7 +162,8 @@ def likely_device(chosen: str, model: str, resolution: int) -> str:
 
 def place_text(device: str) -> str:
     """Return one line about the device of a run."""
-    line, torch = f"On {device_name(device)}", torch_if_loaded()
+    line = f"On {device_name(device)}"
+    torch = torch_if_loaded()
     if not device.startswith("cuda") or torch is None or not torch.cuda.is_available():
         return line
     from ..engine.compute.devices import kernels_text

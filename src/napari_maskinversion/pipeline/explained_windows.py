@@ -34,10 +34,10 @@ class ExplainedWindows:
     def __init__(self, model: Backbone) -> None:
         self.model = model
         device = str(model.device)
-        one = Attempt(1, device, note="Not enough memory: one map at a time")
+        one_map = Attempt(1, device, note="Not enough memory: one map at a time")
         self._fallback = OomFallback(
             then_on_cpu(
-                [Attempt(_AT_ONCE, device), one],
+                [Attempt(_AT_ONCE, device), one_map],
                 f"Not enough memory on {device}: going on on the CPU",
             ),
             "There was not enough memory to look at this region again, not even for one map at a "

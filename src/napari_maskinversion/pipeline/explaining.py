@@ -108,7 +108,8 @@ class Explainer:
         Maps are exact at every step, even for a fast run. The precision is float32 if the device
         lacks that of the run.
         """
-        region, result = seen.region, seen.result
+        region = seen.region
+        result = seen.result
         if (
             region is None
             or region.bbox != result.bbox
@@ -134,16 +135,17 @@ class Explainer:
             box = plane.box
         vocabulary = seen.info.vocabulary
         assert vocabulary is not None  # a label was chosen
-        own = {label.name: label for label in vocabulary.full_labels}
+        labels = {label.name: label for label in vocabulary.full_labels}
         # A repeated label gets its map twice.
-        chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
+        chosen = Vocabulary.of(
+            [labels[name] for name in dict.fromkeys(names)], vocabulary.templates
+        )
         text = embed_vocabulary(self.model, chosen)
         near = (text * seen.result.embedding).sum(axis=1)
         owners = np.asarray(chosen.owners)
-        best = [
-            int(np.flatnonzero(owners == place)[near[owners == place].argmax()])
-            for place in (chosen.labels.index(name) for name in names)
-        ]
+        best = []
+        for place in (chosen.labels.index(name) for name in names):
+            best.append(int(np.flatnonzero(owners == place)[near[owners == place].argmax()]))
         tick(MAPS, 0, len(best))
         maps = self._maps(inverter, text[best], seen.info)
         words = tuple(chosen.words[place] for place in best)
@@ -176,7 +178,8 @@ class Explainer:
         )
 
     def _maps(self, inverter: MaskInverter, embeddings: FloatArray, info: RunInfo) -> FloatArray:
-        maps, step = [], self._windows.at_once
+        maps = []
+        step = self._windows.at_once
         for start in range(0, len(embeddings), step):
             maps.append(inverter.explain(embeddings[start : start + step], **_of(info)))
             tick("Map", min(start + step, len(embeddings)), len(embeddings))
@@ -184,7 +187,8 @@ class Explainer:
 
     def _look(self, seen: Seen) -> tuple[MaskInverter, bool]:
         """Encode the region's window; return whether its pixels are still those of the run."""
-        info, record = seen.info, seen.result.window
+        info = seen.info
+        record = seen.result.window
         window = window_of(record, seen.source.levels)
         inverter = self._windows.inverter(seen.source, window, record, info)
         if inverter.grid != record.grid:
@@ -233,36 +237,43 @@ def in_words(region: RegionResult) -> list[str]:
     if ranking is not None and len(ranking.labels) > 1:
         first, second = (float(value) for value in ranking.probabilities[:2])
         times = first / second if second > 0 else math.inf
-        much = f"{times:.1f} times" if times < 9.95 else "more than 10 times"
         best, next_best = ranking.labels[:2]
-        sentences.append(
-            f"{best} and {next_best} are equally probable."
-            if times < 1.05
-            else f"{best} is {much} as probable as {next_best}."
-        )
+        if times < 1.05:
+            sentences.append(f"{best} and {next_best} are equally probable.")
+        elif times < 9.95:
+            sentences.append(f"{best} is {times:.1f} times as probable as {next_best}.")
+        else:
+            sentences.append(f"{best} is more than 10 times as probable as {next_best}.")
         share = ranking.entropy / math.log(len(ranking.labels))
-        spread = "clear" if share < 0.35 else "divided" if share < 0.75 else "undecided"
+        if share < 0.35:
+            spread = "clear"
+        elif share < 0.75:
+            spread = "divided"
+        else:
+            spread = "undecided"
         sentences.append(f"Among all {len(ranking.labels)} words the choice is {spread}.")
     status = region.status
     if status == "ok":
         sentences.append("No reason to doubt it.")
     elif region.flagged:
-        known = {
+        explanations = {
             "nothing to see": "the model saw one colour only",
             "low resolution": (
                 f"the region covers {region.tokens:.1f} tokens of what the model saw"
             ),
         }
-        why = known.get(status, "")
+        why = explanations.get(status, "")
         flags = region.uncertainty.text
         sentence = "; ".join(part for part in (why, flags) if part)
         sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
     return sentences
 
 
-def _alike(one: FloatArray, other: FloatArray) -> bool:
-    a, b = (item.astype(np.float64).ravel() for item in (one, other))
-    a, b = a - a.mean(), b - b.mean()
+def _alike(first: FloatArray, second: FloatArray) -> bool:
+    a = first.astype(np.float64).ravel()
+    b = second.astype(np.float64).ravel()
+    a = a - a.mean()
+    b = b - b.mean()
     scale = math.sqrt(float((a * a).sum()) * float((b * b).sum()))
     # Two constant maps are alike.
     return scale == 0 or float((a * b).sum()) / scale > _SAME

@@ -83,7 +83,7 @@ class Candidates:
     settings: RunSettings
     how: str  # A line about what proposed them
     most: int  # So many are embedded by the run's method
-    asked: bool = False  # Whether they are answers to the words already: none is left out
+    answer_words: bool = False  # Whether the words were asked for already: none is left out
     embedded: dict[int, RegionResult] = field(default_factory=dict)  # By row, by the run's method
 
     def search(self, model: Backbone, query: FloatArray) -> list[Hit]:
@@ -98,12 +98,14 @@ class Candidates:
         best = order[: self.most]
         if self.settings.method.name != CROP:
             self._embed(model, [int(row) for row in best if int(row) not in self.embedded])
-            own = np.stack([self.embedded[int(row)].embedding for row in best])
-            similarity[best] = _cosines(own, query)
+            embeddings = np.stack([self.embedded[int(row)].embedding for row in best])
+            similarity[best] = _cosines(embeddings, query)
         best = best[np.argsort(-(similarity + _THEN * self.clear)[best], kind="stable")]
         kept: list[int] = []
         for row in best.tolist():
-            if self.asked or not any(_covers(regions[row], regions[other]) for other in kept):
+            if self.answer_words or not any(
+                _covers(regions[row], regions[other]) for other in kept
+            ):
                 kept.append(row)
         kept.sort(key=lambda row: -similarity[row])
         return [Hit(row, float(similarity[row])) for row in kept]
@@ -118,13 +120,16 @@ class Candidates:
     def found(self, hits: Sequence[Hit], threshold: float) -> Found:
         """Return the hits above a threshold as regions of their own, numbered from 1."""
         kept = [hit for hit in hits if hit.similarity >= threshold]
-        regions = [
-            replace(self.task.regions[hit.row], id=place) for place, hit in enumerate(kept, 1)
-        ]
-        results = [
-            replace(self.embedded.get(hit.row, self.crops.regions[hit.row]), id=place, index=place)
-            for place, hit in enumerate(kept, 1)
-        ]
+        regions = []
+        for place, hit in enumerate(kept, 1):
+            regions.append(replace(self.task.regions[hit.row], id=place))
+        results = []
+        for place, hit in enumerate(kept, 1):
+            results.append(
+                replace(
+                    self.embedded.get(hit.row, self.crops.regions[hit.row]), id=place, index=place
+                )
+            )
         info = replace(self.crops.info, settings=self.settings)
         return Found(
             Regions(self.task.regions.shape, regions),
@@ -233,13 +238,15 @@ def named(fitting: Found, model: Backbone, words: Vocabulary, query: str) -> Fou
     """Return found regions with what they were found by as their label, as a run gives it."""
     wanted = map(Label, wanted_and_not(query)[0])
     unknown = frozenset(words.labels if unknown_words(wanted, taught_by(model)) else ())
-    one = np.ones(1, np.float32)
-    regions = [
-        replace(
-            region, ranking=Ranking(words.labels, similarity[None], one, words.threshold, unknown)
+    certain = np.ones(1, np.float32)
+    regions = []
+    for region, similarity in zip(fitting.results.regions, fitting.similarities, strict=True):
+        regions.append(
+            replace(
+                region,
+                ranking=Ranking(words.labels, similarity[None], certain, words.threshold, unknown),
+            )
         )
-        for region, similarity in zip(fitting.results.regions, fitting.similarities, strict=True)
-    ]
     info = replace(fitting.results.info, vocabulary=words)
     return replace(fitting, results=Results(info, tuple(regions)))
 
@@ -361,14 +368,18 @@ def propose(
         # A grid of points in each part takes a minute on a CPU, a word much less.
         whole = not segmenter.words and segmenter.device.type == "cpu"
         segmented = segmenter.segment_everything(source, AutomaticConfig(whole=whole))
-        masks = (one.region() for one in segmented)
+        masks = (proposal.region() for proposal in segmented)
         proposals = [(region, 1.0) for region in masks if region is not None]
         seen = f"whole image, reduced to {segmenter.side:,} px"
-        reduced = f" ({seen})" if whole and max(source.shape) > segmenter.side else ""
+        reduced = ""
+        if whole and max(source.shape) > segmenter.side:
+            reduced = f" ({seen})"
         how = f"{segmenter.name} proposed {len(proposals):,} regions{reduced}."
     if not proposals and segmenter is not None:
         words = ", ".join(segmenter.words)
-        nothing = f"finds no {words!r} in the image" if words else "proposed no regions"
+        nothing = "proposed no regions"
+        if words:
+            nothing = f"finds no {words!r} in the image"
         raise InputError(f"{segmenter.name} {nothing}.")
     if not proposals:
         raise InputError("Nothing in the image stands out from what is around it.")
@@ -376,20 +387,31 @@ def propose(
     clear = np.log([value for _, value in proposals]).astype(np.float32)
     task = PlaneTask(source=source, regions=Regions(source.shape, regions), position=position)
     crops = run_planes(model, [task], None, settings.changed({"method": CROP}))
-    asked = segmenter is not None and bool(segmenter.words)
-    share = 1 if segmenter is not None else _BEST  # SAM's masks are objects, seldom parts of others
-    most = len(regions) if asked else min(_INVERTED, -(-len(regions) // share))
-    return Candidates(task, clear - np.median(clear), crops, settings, how, most, asked)
+    answers_words = segmenter is not None and bool(segmenter.words)
+    share = _BEST
+    if segmenter is not None:
+        share = 1  # SAM's masks are objects, seldom parts of others
+    if answers_words:
+        most = len(regions)
+    else:
+        most = min(_INVERTED, -(-len(regions) // share))
+    return Candidates(task, clear - np.median(clear), crops, settings, how, most, answers_words)
 
 
 def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region, float]], str]:
     """Propose regions part by part; of larger objects the plane is seen reduced."""
     tokens = _tokens(model)
     parts = list(_parts(source.shape))
-    finest, scale = parts[0][1], FIRST_SCALE
-    seen = f", at 1/{finest} of its resolution" if finest > 1 else ""
+    finest = parts[0][1]
+    scale = FIRST_SCALE
+    seen = ""
+    if finest > 1:
+        seen = f", at 1/{finest} of its resolution"
     proposals: list[tuple[Region, float]] = []
-    size = "" if len(parts) == 1 else _SIZE.format(len(parts), seen, _ALTOGETHER, _INVERTED)
+    if len(parts) == 1:
+        size = ""
+    else:
+        size = _SIZE.format(len(parts), seen, _ALTOGETHER, _INVERTED)
     for number, (box, reduce) in enumerate(parts):
         tick(PROPOSALS, number, len(parts), "" if number else size)
         pixels = _colours(read_reduced(source, 0, box, reduce))
@@ -401,7 +423,10 @@ def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region
         for region, value in tree.proposals(_MOST):
             proposals.append((_placed(region, (y0, x0), reduce, source.shape), value))
     tick(PROPOSALS, len(parts), len(parts))
-    by = "the model's tokens" if tokens is not None else f"colour ({model.name} has no such tokens)"
+    if tokens is not None:
+        by = "the model's tokens"
+    else:
+        by = f"colour ({model.name} has no such tokens)"
     how = f"No SAM checkpoint: {len(proposals):,} regions proposed by merging superpixels by {by}"
     if seen:
         how += f"{seen}: for smaller ones cut the image"
@@ -440,7 +465,8 @@ def _parts(shape: tuple[int, int]) -> Iterator[tuple[tuple[int, int, int, int], 
     while math.prod(map(len, _starts(shape, reduce))) > _MOST_PARTS:
         reduce *= 2
     while True:
-        side, starts = _TILE * reduce, _starts(shape, reduce)
+        side = _TILE * reduce
+        starts = _starts(shape, reduce)
         for top in starts[0]:
             for left in starts[1]:
                 yield (top, left, min(top + side, shape[0]), min(left + side, shape[1])), reduce
@@ -457,15 +483,21 @@ def _starts(shape: tuple[int, int], reduce: int) -> list[range]:
 def _placed(region: Region, corner: tuple[int, int], reduce: int, shape: tuple[int, int]) -> Region:
     """Return a region of a reduced part in the pixels of its plane."""
     mask = region.mask.repeat(reduce, 0).repeat(reduce, 1)
-    y, x = corner[0] + region.bbox[0] * reduce, corner[1] + region.bbox[1] * reduce
+    y = corner[0] + region.bbox[0] * reduce
+    x = corner[1] + region.bbox[1] * reduce
     mask = mask[: shape[0] - y, : shape[1] - x]
     return Region(region.id, (y, x, y + mask.shape[0], x + mask.shape[1]), mask)
 
 
 def _colours(pixels: npt.NDArray[Any]) -> FloatArray:
     """Return pixels as a model sees them as (H, W, 3), 0..1."""
-    white = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "ui" else 1.0
-    three = pixels[..., :3] if pixels.ndim == 3 else pixels[..., None]
+    white = 1.0
+    if pixels.dtype.kind in "ui":
+        white = np.iinfo(pixels.dtype).max
+    if pixels.ndim == 3:
+        three = pixels[..., :3]
+    else:
+        three = pixels[..., None]
     three = np.broadcast_to(three, (*three.shape[:2], 3))
     return np.clip(three / np.float32(white), 0, 1).astype(np.float32)
 
@@ -475,18 +507,20 @@ def _cosines(embeddings: FloatArray, query: FloatArray) -> FloatArray:
     return np.asarray((embeddings * query).sum(1), np.float32)
 
 
-def _covers(one: Region, other: Region) -> bool:
+def _covers(first: Region, second: Region) -> bool:
     """Whether two regions share most of the smaller one."""
-    y0, x0 = max(one.bbox[0], other.bbox[0]), max(one.bbox[1], other.bbox[1])
-    y1, x1 = min(one.bbox[2], other.bbox[2]), min(one.bbox[3], other.bbox[3])
+    y0 = max(first.bbox[0], second.bbox[0])
+    x0 = max(first.bbox[1], second.bbox[1])
+    y1 = min(first.bbox[2], second.bbox[2])
+    x1 = min(first.bbox[3], second.bbox[3])
     if y0 >= y1 or x0 >= x1:
         return False
     inside = []
-    for region in (one, other):
+    for region in (first, second):
         y, x = region.bbox[:2]
         inside.append(region.mask[y0 - y : y1 - y, x0 - x : x1 - x] > 0)
     shared = np.count_nonzero(inside[0] & inside[1])
-    return bool(shared > _COVERED * min(one.area, other.area))
+    return bool(shared > _COVERED * min(first.area, second.area))
 
 
 def unit(vector: npt.NDArray[Any]) -> FloatArray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,7 +53,8 @@ class ImagineRequest:
     prior: Path | None = None
 
     def __post_init__(self) -> None:
-        spec, subjects = self.pictures.spec, self.subjects
+        spec = self.pictures.spec
+        subjects = self.subjects
         if subjects and not spec.takes_subjects:
             raise ConfigError(
                 f"{spec.title} puts no regions into a prompt; use the decoder kandinsky22, or "
@@ -104,9 +106,11 @@ def plan(request: ImagineRequest, model: str, *, loaded: bool = False) -> Plan:
             f"{settings.spec.title} was trained with {folder.most_steps} steps; use as many at "
             f"most, not {settings.steps}."
         )
-    prior = prior_file(request.prior) if request.subjects else None
-    own = own_model(model)
-    if own is None or not own.exists():
+    prior = None
+    if request.subjects:
+        prior = prior_file(request.prior)
+    own_model_folder = own_model(model)
+    if own_model_folder is None or not own_model_folder.exists():
         folder.check_model(model)
     from ..engine.compute.devices import choose_device
 
@@ -139,11 +143,11 @@ def _check_installed() -> None:
             )
 
 
-def _check_memory(what: str, size: int, free: int | None, name: str) -> None:
+def _check_memory(subject: str, size: int, free: int | None, name: str) -> None:
     """Refuse weights that cannot fit: while they load, the system would end the program."""
     if free is not None and size > free:
         raise NotEnoughMemoryError(
-            f"{what} has {size / 1e9:.1f} GB of weights and {name} has {free / 1e9:.1f} GB of "
+            f"{subject} has {size / 1e9:.1f} GB of weights and {name} has {free / 1e9:.1f} GB of "
             "memory free; close other programs, draw in bfloat16, or use a decoder for a smaller "
             "model (unclip-l takes ViT-L-14/openai, 1.7 GB)."
         )
@@ -158,34 +162,38 @@ def targets(
 ) -> list[Condition]:
     """Turn embeddings into what the decoder takes; the CLIP model is not needed afterwards."""
     plan.folder.check_model(model.name, model.embed_dim)
-    request, pictures = plan.request, plan.request.pictures
+    request = plan.request
+    pictures = plan.request.pictures
     shown = model.preprocess(
         pixels, resolution=settings.resolution, keep_aspect=settings.keep_aspect
     )
     side = model.native_resolution
-    whole, nothing = (
-        model.embed_images(images)[0].float().cpu().numpy()
-        for images in (shown, shown.new_zeros(1, 3, side, side))
-    )
+    whole = model.embed_images(shown)[0].float().cpu().numpy()
+    black = shown.new_zeros(1, 3, side, side)
+    nothing = model.embed_images(black)[0].float().cpu().numpy()
     length = np.linalg.norm(whole).astype(np.float32)
-    own = {
-        _members(one): one.embedding * length if pictures.norm == "cls" else one.raw_embedding
-        for one in results
-    }
-    predict = _prior(plan, model, nothing) if request.subjects else None
-    made = []
-    for group in (*request.groups(list(own)), ()):
-        rows = [own[query] for query in group] or [whole] * max(1, len(request.subjects))
+    embeddings = {}
+    for result in results:
+        if pictures.norm == "cls":
+            embeddings[_members(result)] = result.embedding * length
+        else:
+            embeddings[_members(result)] = result.raw_embedding
+    predict = None
+    if request.subjects:
+        predict = _prior(plan, model, nothing)
+    conditions = []
+    for group in (*request.groups(list(embeddings)), ()):
+        rows = [embeddings[query] for query in group] or [whole] * max(1, len(request.subjects))
         for seed in pictures.seeds:
             condition = Condition(
-                regions=tuple(name for query in group for name in query),
+                regions=tuple(chain.from_iterable(group)),
                 seed=seed,
                 embedding=rows[0] if predict is None else predict(rows, seed),
                 nothing=nothing,
                 prompt="" if request.subjects else request.prompt,
             )
-            made.append(condition)
-    return made
+            conditions.append(condition)
+    return conditions
 
 
 def _prior(
@@ -197,10 +205,9 @@ def _prior(
     request = plan.request
     assert plan.prior is not None  # `plan` has seen to it
     prompt = text_states(model, request.prompt)
-    places = [
-        places_of(prompt, text_states(model, word), request.prompt, word)
-        for word in request.subjects
-    ]
+    places = []
+    for word in request.subjects:
+        places.append(places_of(prompt, text_states(model, word), request.prompt, word))
     prior = load_prior(plan.prior, (len(prompt.embedding), len(prompt.ids)))
 
     def put(rows: Sequence[FloatArray], seed: int) -> FloatArray:
@@ -225,10 +232,10 @@ def load_decoder(plan: Plan) -> Drawer:
 def draw(plan: Plan, drawer: Drawer, wanted: Sequence[Condition]) -> list[Picture]:
     """Draw all pictures; tells each step and each finished picture."""
     pictures: list[Picture] = []
-    for place, one in enumerate(wanted, 1):
+    for place, condition in enumerate(wanted, 1):
         with telling(partial(_step, place, len(wanted))):
-            pixels = drawer.draw(one, plan.request.pictures)
-        pictures.append(Picture(regions=one.regions, seed=one.seed, pixels=pixels))
+            pixels = drawer.draw(condition, plan.request.pictures)
+        pictures.append(Picture(regions=condition.regions, seed=condition.seed, pixels=pixels))
         tell(pictures[-1])
     return pictures
 
@@ -241,8 +248,12 @@ def record_of(
     plan: Plan, model: str, fingerprint: str, settings: RunSettings, **more: Any
 ) -> dict[str, Any]:
     """Return how pictures were made, for ``imagine.json``."""
-    request, folder = plan.request, plan.folder
-    own = request.pictures.model_dump(exclude={"decoder"})
+    request = plan.request
+    folder = plan.folder
+    picture_settings = request.pictures.model_dump(exclude={"decoder"})
+    prior = None
+    if plan.prior is not None:
+        prior = {"file": plan.prior.name, "sha256": file_sha256(plan.prior)}
     return {
         "format": "napari-maskinversion pictures",
         "version": 1,
@@ -256,12 +267,10 @@ def record_of(
             "parameters": folder.parameters,
             "sha256": folder.hashes(),
         },
-        "prior": None
-        if plan.prior is None
-        else {"file": plan.prior.name, "sha256": file_sha256(plan.prior)},
+        "prior": prior,
         "prompt": request.prompt,
         "subjects": list(request.subjects),
-        "settings": {**own, "device": plan.device, "dtype": plan.dtype},
+        "settings": {**picture_settings, "device": plan.device, "dtype": plan.dtype},
         "versions": {name: version(name) for name in _PACKAGES},
         **more,
     }
@@ -269,32 +278,35 @@ def record_of(
 
 def queries_of(regions: Sequence[int | Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     """Return what is to be drawn: one region, or several as one, each a tuple of ids."""
-    queries = tuple(
-        (int(one),) if isinstance(one, int | np.integer) else tuple(map(int, one))
-        for one in regions
-    )
+    queries: list[tuple[int, ...]] = []
+    for region in regions:
+        if isinstance(region, int | np.integer):
+            queries.append((int(region),))
+        else:
+            queries.append(tuple(map(int, region)))
     if not queries or not all(queries):
         raise ConfigError("Name the region to draw: --region 3.")
-    everything = [name for query in queries for name in query]
+    everything = list(chain.from_iterable(queries))
     if twice := [name for name in everything if everything.count(name) > 1]:
         raise ConfigError(f"Region {twice[0]} is named twice; draw it once.")
-    return queries
+    return tuple(queries)
 
 
 def chosen_regions(queries: Sequence[tuple[int, ...]]) -> dict[str, Any]:
     """Return the run settings that invert these regions alone: ``only`` and ``merge``."""
-    return {
-        "only": ",".join(str(name) for query in queries for name in query),
-        "merge": tuple(",".join(map(str, query)) for query in queries if len(query) > 1),
-    }
+    merged = []
+    for query in queries:
+        if len(query) > 1:
+            merged.append(",".join(map(str, query)))
+    return {"only": ",".join(map(str, chain.from_iterable(queries))), "merge": tuple(merged)}
 
 
 def in_order(
     results: Sequence[RegionResult], queries: Sequence[tuple[int, ...]]
 ) -> list[RegionResult]:
     """Return the result of each query."""
-    own = {_members(result): result for result in results}
-    return [own[query] for query in queries]
+    results_by_members = {_members(result): result for result in results}
+    return [results_by_members[query] for query in queries]
 
 
 def imagine(
@@ -373,9 +385,9 @@ def imagine(
     fingerprint = loaded.fingerprint
     del model, loaded  # room for the decoder, if nothing else holds it
     with listening(on_progress):
-        made = draw(carried, load_decoder(carried), wanted)
+        drawn = draw(carried, load_decoder(carried), wanted)
     record = record_of(carried, str(name), fingerprint, settings)
-    return Imagined(pictures=tuple(made), record=record)
+    return Imagined(pictures=tuple(drawn), record=record)
 
 
 def model_of(request: ImagineRequest) -> str:

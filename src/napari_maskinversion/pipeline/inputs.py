@@ -59,7 +59,8 @@ def open_inputs(
     """
     planes = settings.planes
     wanted = channels_of(settings)
-    ids, groups = settings.only_ids, settings.merge_ids
+    ids = settings.only_ids
+    groups = settings.merge_ids
     stack = open_stack(image, settings, on_note)
     try:
         position = stack.position(settings.plane)
@@ -70,11 +71,15 @@ def open_inputs(
             if planes is not None:
                 raise InputError(f"{masks} stores the plane of each region; leave --planes out.")
             geo = None if units is None else units.geo
-            name, number = image.as_posix(), stack.series if len(stack.images) > 1 else None
+            name = image.as_posix()
+            number = None
+            if len(stack.images) > 1:
+                number = stack.series
             annotated = read(masks, stack.shape, image=name, series=number, geo=geo)
             annotated = on_axes(annotated, stack.plane_axes, masks, stack.name, stack.channel_count)
             on_planes = _on_planes(annotated, stack, position, masks, ids)
-            notes, names = annotated.notes_text, annotated.vocabulary
+            notes = annotated.notes_text
+            names = annotated.vocabulary
             numbers = annotated.coco.values
         else:
             said: list[str] = []
@@ -84,14 +89,15 @@ def open_inputs(
             raise InputError(
                 "--merge joins regions of one plane; choose it by --plane and leave --planes out."
             )
-        tasks = [
-            PlaneTask(
-                source=stack.source(dict(item.position), wanted),
-                regions=item.regions.merged(groups) if groups else item.regions,
-                position=item.position,
+        tasks = []
+        for item in on_planes:
+            tasks.append(
+                PlaneTask(
+                    source=stack.source(dict(item.position), wanted),
+                    regions=item.regions.merged(groups) if groups else item.regions,
+                    position=item.position,
+                )
             )
-            for item in on_planes
-        ]
     except BaseException:
         stack.close()
         raise
@@ -127,7 +133,9 @@ def open_stack(
 
 def channels_of(settings: RunSettings) -> list[str] | None:
     """Return the channels by number or name; None for all."""
-    return None if settings.channels is None else settings.channels.split(",")
+    if settings.channels is None:
+        return None
+    return settings.channels.split(",")
 
 
 def _of_label_image(
@@ -137,7 +145,8 @@ def _of_label_image(
     settings: RunSettings,
     on_note: Callable[[str], object],
 ) -> list[PlaneRegions]:
-    mode, ids = settings.planes, settings.only_ids
+    mode = settings.planes
+    ids = settings.only_ids
     series = series_of(masks, stack)
     if mode is None and not has_planes(masks, stack, series):
         stack.source(position, channels_of(settings))  # a plane that is not chosen is refused first
@@ -150,9 +159,11 @@ def _of_label_image(
 
 
 def _check_there(ids: set[int] | None, on_planes: Sequence[PlaneRegions], path: Path) -> None:
-    gone = sorted((ids or set()) - {name for item in on_planes for name in item.regions.ids})
+    gone = set(ids or ())
+    for item in on_planes:
+        gone.difference_update(item.regions.ids)
     if gone:
-        raise InputError(f"There is no region {listed(gone)} in {path}.")
+        raise InputError(f"There is no region {listed(sorted(gone))} in {path}.")
 
 
 def _on_planes(
@@ -164,12 +175,12 @@ def _on_planes(
 ) -> list[PlaneRegions]:
     """Put regions on the planes that their file names, if these planes are chosen."""
     on_planes: list[PlaneRegions] = []
-    for own, regions in annotated.planes.items():
+    for position_in_file, regions in annotated.planes.items():
         try:
-            places = stack.position(plane_text(own))
+            places = stack.position(plane_text(position_in_file))
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-        if any(places.get(axis, at) != at for axis, at in position.items()):
+        if any(places.get(axis, number) != number for axis, number in position.items()):
             continue
         places |= position
         stack.source(places)  # a plane that is not chosen is refused here
@@ -236,9 +247,13 @@ def origin(
 
     Files over 2 GB and zarr folders have name, size and time of change instead of a hash.
     """
-    about, regions = _describe(image), {}
+    about = _describe(image)
+    regions = {}
     if masks is not None:
-        files = [] if is_zarr(masks) or not masks.is_dir() else mask_files(masks)
+        if is_zarr(masks) or not masks.is_dir():
+            files = []
+        else:
+            files = mask_files(masks)
         one_by_one = {str(number): _describe(file) for number, file in enumerate(files, 1)}
         folder = {"folder": masks.resolve().name, "regions": one_by_one}
         regions = {"masks": folder if files else _describe(label_image(masks, stack.series))}

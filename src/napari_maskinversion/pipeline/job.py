@@ -60,7 +60,8 @@ class Job:
         captions: CaptionBank | None = None,
     ) -> Results:
         """Embed and label the regions; a listener hears of progress and finished regions."""
-        settings, units = self.settings, self.units
+        settings = self.settings
+        units = self.units
         return pipeline.run_planes(model, self.tasks, words, settings, units=units, bank=captions)
 
     def bundle(self, results: Results, masks: Masks | None = None) -> Bundle:

@@ -107,20 +107,31 @@ def label_regions(
         chosen = chosen.merged(settings.merge_ids)
     if labels is None:
         labels = tuple(dict.fromkeys(region.name for region in chosen if region.name)) or None
-    vocabulary = None if labels is None else vocabulary_of(labels, templates)
+    if labels is None:
+        vocabulary = None
+    else:
+        vocabulary = vocabulary_of(labels, templates)
     size = settings.pixel_size
-    units = None if size is None else Units(pixel=(size, size), unit=short_unit(settings.unit))
+    if size is None:
+        units = None
+    else:
+        units = Units(pixel=(size, size), unit=short_unit(settings.unit))
     job = Job(tasks=[PlaneTask(source=source, regions=chosen)], settings=settings, units=units)
     check_tasks(job.tasks)
     settings.method.check()
-    request = CaptionRequest(decoder=captions) if isinstance(captions, str) else captions
-    if request is not None:
-        request.check(_name(model, settings), settings.method)
+    if isinstance(captions, str):
+        captions = CaptionRequest(decoder=captions)
+    if captions is not None:
+        captions.check(_name(model, settings), settings.method)
     loaded = loaded_model(model, settings, changes)
-    decoder = None if request is None else request.load(loaded, loaded.device)
+    decoder = None
+    if captions is not None:
+        decoder = captions.load(loaded, loaded.device)
     with listening(on_progress):
         results = job.run(loaded, vocabulary, bank)
-    return results if decoder is None else generate_captions(results, decoder)
+    if decoder is None:
+        return results
+    return generate_captions(results, decoder)
 
 
 def _regions(regions: npt.ArrayLike | Regions) -> Regions:
@@ -129,14 +140,18 @@ def _regions(regions: npt.ArrayLike | Regions) -> Regions:
     array = as_array(regions, "Masks")
     if array.ndim == 2 and array.dtype.kind in "iu":
         return renumber_black_and_white(Regions.from_labels(array))
-    count = len(array) if array.ndim == 3 else 1
+    count = 1
+    if array.ndim == 3:
+        count = len(array)
     return Regions.from_masks(array, ids=range(1, count + 1))
 
 
 def _name(model: Backbone | str | Path | None, settings: RunSettings) -> str:
     if model is None:
         return settings.model
-    return str(model) if isinstance(model, str | Path) else model.name
+    if isinstance(model, str | Path):
+        return str(model)
+    return model.name
 
 
 def loaded_model(
@@ -148,7 +163,8 @@ def loaded_model(
 
     if not isinstance(model, Backbone):
         name = settings.model if model is None else str(model)
-        architecture, device = settings.architecture, settings.device
+        architecture = settings.architecture
+        device = settings.device
         return load_where_it_fits(name, device=device, architecture=architecture).model
     for name in ("device", "architecture"):
         if changes.get(name) is not None:

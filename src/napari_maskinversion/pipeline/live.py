@@ -36,7 +36,9 @@ class LiveRun:
     def __init__(
         self, model: Backbone, settings: RunSettings, *, units: Units | None = None
     ) -> None:
-        self.model, self._units, self._settings = model, units, settings
+        self.model = model
+        self._units = units
+        self._settings = settings
         self._encoded = EncodedWindows()
         self._rows: dict[RegionIdentity, RegionResult] = {}
         self._info: RunInfo | None = None
@@ -49,17 +51,22 @@ class LiveRun:
         """Update the results to the present regions."""
         if vocabulary != self._vocabulary:
             self._rerank(vocabulary)
-        now = [identify_all(task.regions, task.position) for task in tasks]
-        changed, new = [], []
-        for task, identities in zip(tasks, now, strict=True):
-            pairs = zip(task.regions, identities, strict=True)
-            left = [(region, one) for region, one in pairs if one not in self._rows]
-            if left:
-                regions = Regions(task.regions.shape, [region for region, _ in left])
+        identities: list[RegionIdentity] = []
+        changed = []
+        new = []
+        for task in tasks:
+            new_regions = []
+            identities_of_task = identify_all(task.regions, task.position)
+            for region, identity in zip(task.regions, identities_of_task, strict=True):
+                identities.append(identity)
+                if identity not in self._rows:
+                    new_regions.append(region)
+                    new.append(identity)
+            if new_regions:
+                regions = Regions(task.regions.shape, new_regions)
                 changed.append(replace(task, regions=regions))
-                new += [one for _, one in left]
-        self.identities = tuple(one for identities in now for one in identities)
-        self.computing = frozenset(one.key for one in new)
+        self.identities = tuple(identities)
+        self.computing = frozenset(identity.key for identity in new)
         if changed:
             self._invert(changed, new, vocabulary)
         results = self._results()
@@ -70,7 +77,7 @@ class LiveRun:
     def _results(self) -> Results | None:
         if self._info is None:
             return None
-        rows = (self._rows[one] for one in self.identities if one in self._rows)
+        rows = (self._rows[identity] for identity in self.identities if identity in self._rows)
         # Rows with an unchanged index stay the same objects.
         regions = tuple(
             row if row.index == place else replace(row, index=place)
@@ -81,10 +88,13 @@ class LiveRun:
     def adopt(self, results: Results, identities: Iterable[RegionIdentity]) -> None:
         """Start with the results of a run with the same model, image and settings."""
         finished = {row.key: row for row in results.regions}
-        rows = {one: finished[one.key] for one in identities if one.key in finished}
+        rows = {}
+        for identity in identities:
+            if identity.key in finished:
+                rows[identity] = finished[identity.key]
         if not rows:
             return
-        self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
+        self._rows = {identity: replace(row, captions=None) for identity, row in rows.items()}
         self._info = replace(results.info, captions=None)
         self._set_limits(results.info.settings.unsure)
         self._vocabulary = results.info.vocabulary
@@ -97,7 +107,8 @@ class LiveRun:
         if self._info is not None:
             shown = Results(self._info, tuple(self._rows.values()))
             judged = shown.with_limits(limits)
-            self._info, self._rows = judged.info, dict(zip(self._rows, judged.regions, strict=True))
+            self._info = judged.info
+            self._rows = dict(zip(self._rows, judged.regions, strict=True))
 
     def _set_limits(self, limits: UncertaintyConfig) -> None:
         self._settings = self._settings.changed({"unsure": limits})

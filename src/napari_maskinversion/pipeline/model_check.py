@@ -97,15 +97,19 @@ class CheckReport:
         """Return the report as lines of text."""
         cells = [("picture", "expected", "answer", "probability", "")]
         for picture, (answer, probability) in zip(self.pictures, self.answers, strict=True):
-            mark = "ok" if answer == picture.expected else "WRONG"
+            mark = "WRONG"
+            if answer == picture.expected:
+                mark = "ok"
             cells.append((picture.name, picture.expected, answer, f"{probability:.2f}", mark))
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in cells
-        ]
+        lines = []
+        for line in cells:
+            padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+            lines.append("  ".join(padded).rstrip())
         verdict = "works" if self.ok else "does NOT answer as it should"
-        end = f"the model {verdict}" if self.needed else "no verdict: its field has other images"
+        end = "no verdict: its field has other images"
+        if self.needed:
+            end = f"the model {verdict}"
         lines.append(f"{self.model}: {self.right} of {len(cells) - 1} right; {end}.")
         return "\n".join(lines)
 
@@ -118,11 +122,16 @@ def check_model(model: Backbone) -> CheckReport:
     half of the photographs and three pictures of these fields; of others there are no pictures.
     """
     bundled = model.spec is not None and model.spec.bundled
-    domain = "general" if model.spec is None else model.spec.domain
+    if model.spec is None:
+        domain = "general"
+    else:
+        domain = model.spec.domain
     pictures = scene_regions() if bundled else photographs(domain)
     needed = len(pictures) // 2 + 1
     if not bundled and domain not in ("microscopy", "pathology"):
-        needed = len(pictures) if domain == "general" else 0
+        needed = 0
+        if domain == "general":
+            needed = len(pictures)
     return CheckReport(
         model=model.name,
         pictures=pictures,
@@ -135,19 +144,22 @@ def photographs(domain: str = "general") -> tuple[Picture, ...]:
     """Return scikit-image's photographs with their labels, and its pictures of a field."""
     from skimage import data
 
-    known = _PHOTOGRAPHS
+    expected_names = _PHOTOGRAPHS
     labels: tuple[str, ...] = LABELS
     if domain in ("microscopy", "pathology"):
-        known, labels = {**_PHOTOGRAPHS, **_FIELD_PICTURES}, _FIELD_LABELS
-    return tuple(
-        Picture(
-            name=name,
-            image=getattr(data, "immunohistochemistry" if name == "ihc" else name)(),
-            expected=expected,
-            labels=labels,
+        expected_names = {**_PHOTOGRAPHS, **_FIELD_PICTURES}
+        labels = _FIELD_LABELS
+    pictures = []
+    for name, expected in expected_names.items():
+        pictures.append(
+            Picture(
+                name=name,
+                image=getattr(data, "immunohistochemistry" if name == "ihc" else name)(),
+                expected=expected,
+                labels=labels,
+            )
         )
-        for name, expected in known.items()
-    )
+    return tuple(pictures)
 
 
 def describe_model(model: Backbone) -> list[str]:
@@ -160,28 +172,37 @@ def describe_model(model: Backbone) -> list[str]:
         )
     tokens = model.tokenize(["a cat", "a dog"])
     differ = not bool((tokens[0] == tokens[1]).all())
-    kind = spec.tokenizer if spec is not None and spec.tokenizer else "CLIP's own"
+    kind = "CLIP's own"
+    if spec is not None and spec.tokenizer:
+        kind = spec.tokenizer
     lines.append(f"tokenizer: {kind}; two words give {'different' if differ else 'EQUAL'} tokens")
     other = with_other_activation(model)
     if other is not None and not (spec is not None and spec.bundled):
-        names = ("QuickGELU", "GELU") if uses_quick_gelu(model.clip) else ("GELU", "QuickGELU")
-        now, then = (_mean_probability(one) for one in (model, other))
-        verdict = "as it should be" if now > then else "the other one answers BETTER"
-        if abs(now - then) < _CLEAR:
+        if uses_quick_gelu(model.clip):
+            names = ("QuickGELU", "GELU")
+        else:
+            names = ("GELU", "QuickGELU")
+        probability, other_probability = (_mean_probability(checked) for checked in (model, other))
+        verdict = "the other one answers BETTER"
+        if probability > other_probability:
+            verdict = "as it should be"
+        if abs(probability - other_probability) < _CLEAR:
             verdict = "too close to tell"
         lines.append(
-            f"activation: {names[0]}; right names get {now:.2f} of the probability, with "
-            f"{names[1]} {then:.2f}: {verdict}"
+            f"activation: {names[0]}; right names get {probability:.2f} of the probability, with "
+            f"{names[1]} {other_probability:.2f}: {verdict}"
         )
     return lines
 
 
 def _mean_probability(model: Backbone) -> float:
     pictures = photographs()
-    return sum(
-        float(_probabilities(model, picture)[picture.labels.index(picture.expected)])
-        for picture in pictures
-    ) / len(pictures)
+    probabilities = []
+    for picture in pictures:
+        probabilities.append(
+            float(_probabilities(model, picture)[picture.labels.index(picture.expected)])
+        )
+    return sum(probabilities) / len(pictures)
 
 
 def rank_regions(model: Backbone) -> list[str]:
@@ -206,18 +227,20 @@ def rank_regions(model: Backbone) -> list[str]:
 
 def scene_regions() -> tuple[Picture, ...]:
     """Return the regions of the sample scenes, cropped to their boxes."""
-    return tuple(
-        Picture(
-            name=f"{scene.name}, region {region.id}",
-            image=scene.image[y0:y1, x0:x1],
-            expected=scene.truth[region.id],
-            labels=scene.vocabulary,
-        )
-        for scene in map(load_scene, scene_names())
-        for region in Regions.from_labels(scene.regions)
-        if region.id in scene.truth
-        for y0, x0, y1, x1 in [region.bbox]
-    )
+    pictures = []
+    for scene in map(load_scene, scene_names()):
+        for region in Regions.from_labels(scene.regions):
+            if region.id in scene.truth:
+                y0, x0, y1, x1 = region.bbox
+                pictures.append(
+                    Picture(
+                        name=f"{scene.name}, region {region.id}",
+                        image=scene.image[y0:y1, x0:x1],
+                        expected=scene.truth[region.id],
+                        labels=scene.vocabulary,
+                    )
+                )
+    return tuple(pictures)
 
 
 def _answer(model: Backbone, picture: Picture) -> tuple[str, float]:

@@ -120,7 +120,9 @@ def run_images(
 
     Windows of several images may be encoded and inverted together.
     """
-    method, config, resolution = settings.method, settings.inversion, settings.resolution
+    method = settings.method
+    config = settings.inversion
+    resolution = settings.resolution
     method.check()
     for image in images:
         check_tasks(image.tasks)
@@ -148,18 +150,18 @@ def run_images(
     runs = [_Run(model, image, settings) for image in images]
     with runner:
         while runner.left:
-            begun = perf_counter()
+            start = perf_counter()
             seen = runner.encode()
-            encoding = perf_counter() - begun
+            encoding = perf_counter() - start
             for work, record in seen:
                 runs[work.image].begin(record, runner)
             ready = perf_counter()
             # These may be fewer, or from a smaller input, if memory runs out.
             while inverted := runner.invert():
-                for one in inverted:
-                    runner.done += len(one.members)
-                    place = one.work.image
-                    if (results := runs[place].add(one)) is not None:
+                for inverted_window in inverted:
+                    runner.done += len(inverted_window.members)
+                    place = inverted_window.work.image
+                    if (results := runs[place].add(inverted_window)) is not None:
                         yield place, results
             runner.remember_seconds(encoding, perf_counter() - ready, method)
 
@@ -192,7 +194,9 @@ def _windows(
 ) -> list[WindowWork]:
     from .window_runner import WindowWork
 
-    native = model.native_resolution if settings.uses_native_windows else None
+    native = None
+    if settings.uses_native_windows:
+        native = model.native_resolution
     works: list[WindowWork] = []
     for place, image in enumerate(images):
         for task, offset in zip(image.tasks, _offsets(image.tasks), strict=True):
@@ -215,7 +219,9 @@ class _Run:
 
     def __init__(self, model: Backbone, image: ImageRun, settings: RunSettings) -> None:
         words = image.words
-        self._model, self._image, self._settings = model, image, settings
+        self._model = model
+        self._image = image
+        self._settings = settings
         self._measures = settings.measure or (words is not None and bool(words.measures))
         if words is not None:  # refused now, not after the first regions
             named = settings.changed({"model": model.name})
@@ -235,7 +241,9 @@ class _Run:
         """Embed the labels when the first window is encoded."""
         if self._results is not None:
             return
-        model, image, settings = self._model, self._image, self._settings
+        model = self._model
+        image = self._image
+        settings = self._settings
         if self._vocabulary is not None:
             self._text = runner.labels(self._vocabulary)
         bank = image.bank
@@ -257,23 +265,29 @@ class _Run:
             )
         )
 
-    def add(self, one: Inverted) -> Results | None:
+    def add(self, inverted: Inverted) -> Results | None:
         """Rank the labels of inverted regions and tell of them; return all with the last ones."""
-        words, ranking = self._image.words, None
-        drawn, source = one.work.plane_regions, one.work.source
-        regions = [self._measured(source, drawn[member]) for member in one.members]
+        words = self._image.words
+        ranking = None
+        drawn = inverted.work.plane_regions
+        source = inverted.work.source
+        regions = [self._measured(source, drawn[member]) for member in inverted.members]
         if words is not None and self._text is not None:
-            embeddings, about = one.result.embeddings, (self._text, self._unknown, regions)
+            embeddings = inverted.result.embeddings
+            about = (self._text, self._unknown, regions)
             ranking = words.rank(self._model, embeddings, *about)
         assert self._results is not None
-        limits, cut_out = self._results.info.limits, self._settings.method.cut_out
-        finished = _results(one, ranking, regions, limits, cut_out=cut_out)
+        limits = self._results.info.limits
+        cut_out = self._settings.method.cut_out
+        finished = _results(inverted, ranking, regions, limits, cut_out=cut_out)
         self._left -= len(finished)
         self._results = self._results.extended(finished)
         if self._captioner is not None:
             self._results = self._captioner.update(self._results, last=not self._left)
         tell(RegionChunk(self._results.regions[-len(finished) :], self._results))
-        return None if self._left else self._results.in_order()
+        if self._left:
+            return None
+        return self._results.in_order()
 
     def _measured(self, source: PlaneSource, region: Region) -> Measured:
         measures: Mapping[str, float] = {}
@@ -291,16 +305,17 @@ def _offsets(tasks: Sequence[PlaneTask]) -> list[int]:
 
 
 def _results(
-    one: Inverted,
+    inverted: Inverted,
     rankings: list[Ranking] | None,
     measured: list[Measured],
     limits: UncertaintyConfig,
     *,
     cut_out: bool,
 ) -> tuple[RegionResult, ...]:
-    inversions, rows = one.result, []
-    for place, member in enumerate(one.members):
-        region = one.work.plane_regions[member]
+    inversions = inverted.result
+    rows = []
+    for place, member in enumerate(inverted.members):
+        region = inverted.work.plane_regions[member]
         rows.append(
             RegionResult(
                 id=region.id,
@@ -312,9 +327,9 @@ def _results(
                 ranking=None if rankings is None else rankings[place],
                 iou=float(inversions.mask_ious[place]),
                 low_resolution=bool(inversions.low_resolution[place]),
-                window=one.record,
-                index=one.work.offset + member,
-                position=one.work.position,
+                window=inverted.record,
+                index=inverted.work.offset + member,
+                position=inverted.work.position,
                 centroid=region.centroid,
                 members=region.members,
                 limits=limits,

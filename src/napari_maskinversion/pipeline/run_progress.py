@@ -51,9 +51,15 @@ class Progress:
         """One line for users."""
         if self.stage == "encoding":
             first = self.window - self.together + 1
-            parts = f"part {first}" if self.together == 1 else f"parts {first}-{self.window}"
-            what = "the image" if self.windows == 1 else f"{parts} of {self.windows}"
-            return words.encoding(self.step, self.steps, what)
+            if self.together == 1:
+                parts = f"part {first}"
+            else:
+                parts = f"parts {first}-{self.window}"
+            if self.windows == 1:
+                part = "the image"
+            else:
+                part = f"{parts} of {self.windows}"
+            return words.encoding(self.step, self.steps, part)
         if self.stage == "labels":
             return words.counted("Labels", self.step, self.steps)
         if not self.first:

@@ -36,7 +36,8 @@ class Speed:
 
     def joined(self, other: Speed) -> Speed:
         """Return the mean of both."""
-        windows, steps = self.windows + other.windows, self.steps + other.steps
+        windows = self.windows + other.windows
+        steps = self.steps + other.steps
         return Speed(
             (self.encoding * self.windows + other.encoding * other.windows) / windows,
             (self.step * self.steps + other.step * other.steps) / steps,
@@ -76,7 +77,10 @@ def remember(
     If the folder cannot be written to, only the next estimate is lost.
     """
     key = _key(model, device, resolution, explainer)
-    weight, rounds = (_WARM_UP if warming_up else 1.0), steps + 1
+    weight = 1.0
+    if warming_up:
+        weight = _WARM_UP
+    rounds = steps + 1
     new = Speed(
         max(encoding, 1e-6),
         max(region / rounds, 1e-7),

@@ -95,11 +95,14 @@ class WindowRunner:
         encoded: EncodedWindows | None = None,
     ) -> None:
         self._make = make
-        self._model, self._inverter, self._config = model, make(model), config
+        self._model = model
+        self._inverter = make(model)
+        self._config = config
         self._encoded = encoded
         self._keep_aspect = keep_aspect
-        self._work, self.done = work, 0
-        self.total = sum(len(one.window.members) for one in work)
+        self._work = work
+        self.done = 0
+        self.total = sum(len(item.window.members) for item in work)
         attempts = window_attempts(at_once, resolution, str(model.device), patch=model.patch_size)
         last = attempts[-1]
         self._fallback = OomFallback(
@@ -115,7 +118,9 @@ class WindowRunner:
         self._before = 0, 0  # windows and regions that were done before these
         self._records: list[WindowRecord] = []
         self._batch: ImageBatch | None = None  # of several windows; one has an inverter
-        self._reader = ThreadPoolExecutor(1, "windows") if encoded is None else None
+        self._reader = None
+        if encoded is None:
+            self._reader = ThreadPoolExecutor(1, "windows")
         self._reading: dict[int, Future[None]] = {}
         self._read_from: PlaneSource | None = None
 
@@ -138,11 +143,13 @@ class WindowRunner:
 
         Kept ones are those of an earlier run.
         """
-        self._undisturbed, self._before = True, (self._place, self.done)
+        self._undisturbed = True
+        self._before = (self._place, self.done)
         if self._take():
             return self._encoded_now()
         group = self._group(self._place)
-        self._first, self._end = self._place, self._place + len(group)
+        self._first = self._place
+        self._end = self._place + len(group)
         for work in group:
             tell(self._progress("encoding", 0, self._model.num_layers))
             self._read_now(work)
@@ -169,16 +176,20 @@ class WindowRunner:
             self._inverter = self._encoded.inverter(self._model, self._make)
             return False
         work = self._work[self._place]
-        self._inverter, work.pixels = kept.inverter, kept.pixels
+        self._inverter = kept.inverter
+        work.pixels = kept.pixels
         work.regions = regions_in(work.window, work.plane_regions)
-        self._first, self._end, self._records = self._place, self._place + 1, [kept.record]
+        self._first = self._place
+        self._end = self._place + 1
+        self._records = [kept.record]
         self._undisturbed = False  # nothing is encoded
         return True
 
     def _key(self) -> tuple[Any, ...]:
-        now, work = self._fallback.now, self._work[self._place]
+        attempt = self._fallback.now
+        work = self._work[self._place]
         where = (work.position, replace(work.window, members=()))
-        return (*where, self._side(work), now.device, self._keep_aspect, self._config.layers)
+        return (*where, self._side(work), attempt.device, self._keep_aspect, self._config.layers)
 
     def _side(self, work: WindowWork) -> int:
         """Return the side of a window's input: what was planned, unless memory ran out."""
@@ -186,7 +197,8 @@ class WindowRunner:
 
     def _group(self, place: int) -> list[WindowWork]:
         """Return the windows from a place on that are encoded and inverted together."""
-        group, regions = [self._work[place]], 0
+        group = [self._work[place]]
+        regions = 0
         most = min(self._most(group[0]), self._fallback.now.at_once)
         for work in islice(self._work, place, None):
             regions += len(work.window.members)
@@ -202,7 +214,8 @@ class WindowRunner:
         inverter = self._inverter
         if self._encoded is not None or not isinstance(inverter, MaskInverter):
             return 1
-        side, memory = self._side(work), inverter.memory_mb << 20
+        side = self._side(work)
+        memory = inverter.memory_mb << 20
         return masks_at_once(self._model, self._config, side, memory)
 
     def _input_size(self, work: WindowWork) -> tuple[int, int]:
@@ -233,10 +246,13 @@ class WindowRunner:
 
     def _side_ahead(self, work: WindowWork) -> int | None:
         """Return the side to which a thread resizes; None on a CPU, which the model keeps busy."""
-        return None if self._model.device.type == "cpu" else self._side(work)
+        if self._model.device.type == "cpu":
+            return None
+        return self._side(work)
 
     def _read(self, work: WindowWork, ahead: int | None) -> None:
-        window, before = work.window, self._read_from
+        window = work.window
+        before = self._read_from
         if before is not None and before is not work.source:
             # A plane caches tiles for its next window; a finished plane needs none.
             getattr(before, "forget", lambda: None)()
@@ -258,7 +274,8 @@ class WindowRunner:
 
         def progress(news: Tick) -> Progress:
             if news.note:
-                self._note, self._undisturbed = news.note, False
+                self._note = news.note
+                self._undisturbed = False
             return self._progress("labels", news.done, news.total)
 
         with telling(progress):
@@ -270,8 +287,9 @@ class WindowRunner:
             return []
 
         def work() -> list[Inverted]:
-            now, seen = self._fallback.now, [(r.resolution, r.device) for r in self._records[:1]]
-            if seen != [(self._side(self._work[self._place]), now.device)]:
+            attempt = self._fallback.now
+            seen = [(r.resolution, r.device) for r in self._records[:1]]
+            if seen != [(self._side(self._work[self._place]), attempt.device)]:
                 self._encode()
             return self._invert(self._next())
 
@@ -280,22 +298,26 @@ class WindowRunner:
         inverted = self._fallback.run(
             work,
             lambda before: self._use_less(before, "inverting", steps),
-            items=sum(len(one.window.members) for one in left) - self._start,
+            items=sum(len(item.window.members) for item in left) - self._start,
         )
-        for one in inverted:
-            self._start += len(one.members)
-            if self._start == len(one.work.window.members):
-                self._place, self._start = self._place + 1, 0
-                one.work.pixels = one.work.tensor = one.work.regions = None
+        for done_now in inverted:
+            self._start += len(done_now.members)
+            if self._start == len(done_now.work.window.members):
+                self._place = self._place + 1
+                self._start = 0
+                done_now.work.pixels = done_now.work.tensor = done_now.work.regions = None
         return inverted
 
     def _next(self) -> list[tuple[WindowWork, slice]]:
         """Return the next regions of the encoded windows that fit at once."""
-        room, start, chunks = self._fallback.now.at_once, self._start, []
+        room = self._fallback.now.at_once
+        start = self._start
+        chunks = []
         for work in self._work[self._place : self._end]:
             stop = min(start + room, len(work.window.members))
             chunks.append((work, slice(start, stop)))
-            room, start = room - (stop - start), 0
+            room = room - (stop - start)
+            start = 0
             if not room:
                 break
         return chunks
@@ -307,17 +329,19 @@ class WindowRunner:
 
     def remember_seconds(self, encoding: float, inverting: float, method: Method) -> None:
         """Record the seconds of the last windows and of their regions for estimates."""
-        now, passes = self._fallback.now, float(self._place - self._before[0])
+        attempt = self._fallback.now
+        passes = float(self._place - self._before[0])
         regions = self.done - self._before[1]
         if not method.inverts:
             passes = sum(part.image + regions * part.region for part in method.parts)
-            encoding, inverting = encoding + inverting, 0.0
-        share = (self._records[0].resolution / now.resolution) ** 2  # of the tokens
+            encoding = encoding + inverting
+            inverting = 0.0
+        share = (self._records[0].resolution / attempt.resolution) ** 2  # of the tokens
         if self._undisturbed:
             remember(
                 self._model.name,
-                now.device,
-                resolution=now.resolution,
+                attempt.device,
+                resolution=attempt.resolution,
                 steps=self._config.steps,
                 encoding=encoding / max(passes, 1e-6) / share,
                 region=inverting / regions / share,
@@ -330,22 +354,27 @@ class WindowRunner:
 
     def _encode(self) -> None:
         """Encode the window at hand, with others that are read if there is room."""
-        blocks, most = self._model.num_layers, self._end - self._place
+        blocks = self._model.num_layers
+        most = self._end - self._place
 
         def encode() -> None:
             group = self._group(self._place)[:most]
-            self._first, self._end = self._place, self._place + len(group)
+            self._first = self._place
+            self._end = self._place + len(group)
             with telling(lambda news: self._progress("encoding", news.done, news.total)):
                 self._records = self._encode_once(group)
 
         group = self._work[self._place : self._end]
-        regions = sum(len(one.window.members) for one in group) if len(group) > 1 else 0
+        regions = 0
+        if len(group) > 1:
+            regions = sum(len(item.window.members) for item in group)
         self._fallback.run(
             encode, lambda before: self._use_less(before, "encoding", blocks), items=regions
         )
 
     def _encode_once(self, group: list[WindowWork]) -> list[WindowRecord]:
-        side, seen = self._side(group[0]), self._inverter
+        side = self._side(group[0])
+        seen = self._inverter
         self._batch = None
         if len(group) == 1:
             pixels = group[0].pixels
@@ -358,19 +387,22 @@ class WindowRunner:
                 norms = [float(np.linalg.norm(seen.image_embedding))]
             return [self._record(group[0], seen.input_size, seen.grid, norms[0])]
         with computing():
-            tensors = torch.cat([self._tensor(one, side) for one in group])
-        sizes = [one.window.pixels for one in group]
+            tensors = torch.cat([self._tensor(item, side) for item in group])
+        sizes = [item.window.pixels for item in group]
         memory = seen.memory_mb << 20
         batch = self._batch = ImageBatch(self._model, tensors, sizes, self._config, memory)
-        return [
-            self._record(one, batch.input_size, batch.grid, float(np.linalg.norm(embedding)))
-            for one, embedding in zip(group, batch.embeddings, strict=True)
-        ]
+        records = []
+        for item, embedding in zip(group, batch.embeddings, strict=True):
+            records.append(
+                self._record(item, batch.input_size, batch.grid, float(np.linalg.norm(embedding)))
+            )
+        return records
 
     def _record(
         self, work: WindowWork, input_size: tuple[int, int], grid: TokenGrid, norm: float
     ) -> WindowRecord:
-        now, pixels = self._fallback.now, work.pixels
+        attempt = self._fallback.now
+        pixels = work.pixels
         assert pixels is not None
         return WindowRecord(
             box=work.window.box,
@@ -381,20 +413,18 @@ class WindowRunner:
             whole=work.window.whole,
             flat=bool(pixels.min() == pixels.max()),
             resolution=self._side(work),
-            device=now.device,
+            device=attempt.device,
             image_norm=norm,
             unknown=work.unknown,
         )
 
     def _invert(self, chunks: list[tuple[WindowWork, slice]]) -> list[Inverted]:
-        members = [work.window.members[part] for work, part in chunks]
-        count = sum(map(len, members))
-        indices = tuple(
-            work.offset + member
-            for (work, _), some in zip(chunks, members, strict=True)
-            for member in some
-        )
-
+        members = []
+        indices: list[int] = []
+        for work, part in chunks:
+            members_of_part = work.window.members[part]
+            members.append(members_of_part)
+            indices += [work.offset + member for member in members_of_part]
         seen = self._inverter if self._batch is None else self._batch
 
         def progress(news: Tick) -> Progress:
@@ -403,10 +433,10 @@ class WindowRunner:
                 news.done if news.stage == STEP else 0,
                 news.total if news.stage == STEP else self._config.steps,
                 first=self.done + 1,
-                last=self.done + count,
+                last=self.done + len(indices),
                 maps=getattr(news, "grid_maps", None),
                 input_size=seen.input_size,
-                indices=indices,
+                indices=tuple(indices),
             )
 
         masks = [work.regions[part] for work, part in chunks if work.regions is not None]
@@ -417,23 +447,26 @@ class WindowRunner:
                 results = [self._inverter.invert(masks[0], self._config, planned_masks=planned)]
             else:
                 results = self._batch.invert(masks, self._place - self._first)
-        note, records = self._fallback.now.note, self._records[self._place - self._first :]
-        return [
-            Inverted(work, some, result, replace(record, route=result.route, memory_note=note))
-            for (work, _), some, result, record in zip(
-                chunks, members, results, records, strict=False
+        note = self._fallback.now.note
+        records = self._records[self._place - self._first :]
+        inverted = []
+        for (work, _), some, result, record in zip(chunks, members, results, records, strict=False):
+            inverted.append(
+                Inverted(work, some, result, replace(record, route=result.route, memory_note=note))
             )
-        ]
+        return inverted
 
     def _use_less(self, before: Attempt, stage: Stage, steps: int) -> None:
         """Free the memory of the failed attempt and move to the CPU if that is next."""
-        now = self._fallback.now
-        self._note, self._undisturbed = now.note, False
+        attempt = self._fallback.now
+        self._note = attempt.note
+        self._undisturbed = False
         if self._encoded is not None:
             self._encoded.clear()
         if self._batch is not None:  # fewer windows, whose constants may fit, are encoded again
-            self._batch, self._records = None, []
-        if now.device == before.device:
+            self._batch = None
+            self._records = []
+        if attempt.device == before.device:
             self._inverter.spare_memory()
         else:
             self._inverter.release()
@@ -467,14 +500,19 @@ def window_attempts(at_once: int, resolution: int, device: str, *, patch: int) -
     A smaller input has room for all regions of a chunk again, and the CPU for the whole input.
     """
     attempts: list[Attempt] = []
-    side, note, smaller = resolution, "", ""
+    side = resolution
+    note = ""
+    smaller = ""
     for _ in range(_HALVINGS + 1):
         count = at_once
         while count:
             attempts.append(Attempt(count, device, side, note))
             count //= 2
             few = f"{counted(count, 'region')} at once"
-            note = f"{smaller}, {few}" if smaller else f"Not enough memory: {few}"
+            if smaller:
+                note = f"{smaller}, {few}"
+            else:
+                note = f"Not enough memory: {few}"
         side = patch * int(side / 2 / patch)
         if side < _MIN_TOKENS * patch:
             break

@@ -61,8 +61,9 @@ class Sam2(Segmenter):
                         high_resolution_features=features[:-1],
                     )
                 )
-        maps = torch.cat([maps_of_objects[0] for maps_of_objects, _ in answers], 1)
-        scores = torch.cat([scores_of_objects[0] for _, scores_of_objects in answers], 1)
+        # Maps come first in an answer, then scores; each is of one image.
+        maps = torch.cat([answer[0][0] for answer in answers], 1)
+        scores = torch.cat([answer[1][0] for answer in answers], 1)
         return maps, scores
 
     def stages(self, view: SamInput, target: Size) -> Stages:
