@@ -206,7 +206,9 @@ def as_source(image: npt.ArrayLike | PlaneSource) -> PlaneSource:
     pixels = plane.pixels
     if pixels.dtype in (np.uint8, np.bool_) or pixels.dtype.kind not in "iuf":
         return plane
-    slack = _OVERSHOOT if pixels.shape[2:] > (1,) else 0.0
+    slack = 0.0
+    if pixels.shape[2:] > (1,):
+        slack = _OVERSHOOT
     # NaN fails: it is no value, as in a file.
     if pixels.dtype.kind == "f" and pixels.min() >= -slack and pixels.max() <= 1 + slack:
         return plane
@@ -238,7 +240,8 @@ def auto_limits(plane: LazyPlane) -> Limits:
             "The image has no finite value (all are NaN, infinite or no data); choose another "
             "plane."
         )
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     if plane.samples and plane.dtype == np.uint16:
         peak = np.percentile(values, _BRIGHTEST, method="lower")
         return 0.0, top_of_bits(float(peak))
@@ -248,12 +251,16 @@ def auto_limits(plane: LazyPlane) -> Limits:
         raise InputError(nothing_to_see(values.flat[0]))
     if plane.dtype == np.uint8:
         return 0.0, 255.0
-    slack = _OVERSHOOT if plane.samples else 0.0
+    slack = 0.0
+    if plane.samples:
+        slack = _OVERSHOOT
     if plane.dtype.kind == "b" or (plane.dtype.kind == "f" and low >= -slack and high <= 1 + slack):
         return 0.0, 1.0
     bottom, top = np.percentile(values, _PERCENTILES).tolist()
     # If nearly all pixels are background, both percentiles are the background.
-    return (bottom, top) if bottom < top else (low, high)
+    if bottom < top:
+        return (bottom, top)
+    return (low, high)
 
 
 def _opaque(plane: LazyPlane) -> float:
@@ -296,11 +303,13 @@ def _sample(plane: LazyPlane, part: slice = _COLOURS) -> Array:
 def _extremes(plane: LazyPlane) -> Limits:
     """Find the smallest and largest finite value of the coarsest level, block by block."""
     level = len(plane.levels) - 1
-    low, high = np.inf, -np.inf
+    low = np.inf
+    high = -np.inf
     for box in blocks(plane.levels[level].shape, _BLOCK):
         values = _values(plane, level, box)
         if values.size:
-            low, high = min(low, float(values.min())), max(high, float(values.max()))
+            low = min(low, float(values.min()))
+            high = max(high, float(values.max()))
         # 8-bit images keep their range, so any two values will do.
         if low < high and plane.dtype.itemsize == 1:
             break
@@ -317,8 +326,13 @@ def _values(plane: LazyPlane, level: int, box: Box, part: slice = _COLOURS) -> A
     nothing = plane.no_value(values)
     if plane.samples:
         values = values[..., part]
-    flat = values.ravel() if nothing is None else values[~nothing].ravel()
-    return flat[np.isfinite(flat)] if values.dtype.kind == "f" else flat
+    if nothing is None:
+        flat = values.ravel()
+    else:
+        flat = values[~nothing].ravel()
+    if values.dtype.kind == "f":
+        return flat[np.isfinite(flat)]
+    return flat
 
 
 def scale_to_unit(values: Array, limits: Limits, gamma: float = 1.0) -> FloatArray:

@@ -25,7 +25,8 @@ Array = npt.NDArray[Any]
 
 _ALWAYS_FITS: Final = 2**28  # bytes
 # Bytes that Pillow and NumPy need together for a pixel of grey, and of colours.
-_GREY, _COLOURS = 4, 14
+_GREY = 4
+_COLOURS = 14
 _PILLOW: Final = Lock()
 
 LOSSY: Final = {".jpg", ".jpeg", ".webp"}
@@ -42,16 +43,16 @@ _AS_COLOUR: Final = dict.fromkeys(("P", "CMYK", "YCbCr", "LAB", "HSV"), "RGB") |
 )
 
 
-def decode(path: Path, what: str, *, colours: bool) -> Array:
+def decode(path: Path, kind: str, *, colours: bool) -> Array:
     """Read a file to an array."""
-    check_file(path, what)
+    check_file(path, kind)
     # Warnings of the libraries would hide our one-line message.
-    with reading_errors(path, what), warnings.catch_warnings():
+    with reading_errors(path, kind), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if path.suffix.lower() == ".npy":
             with path.open("rb") as file:
                 if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
-                    raise InputError(f"{path} could not be read as {what}: it is no .npy file.")
+                    raise InputError(f"{path} could not be read as {kind}: it is no .npy file.")
                 if b"'|O'" in file.read(256):
                     raise InputError(
                         f"{path} holds objects of Python; a file of Cellpose ends in _seg.npy, and "
@@ -59,7 +60,7 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
                     )
             # Mapped first: a header may declare more than the file has.
             array = np.load(path, mmap_mode="r", allow_pickle=False)
-            check_memory(array.nbytes, path, what)
+            check_memory(array.nbytes, path, kind)
             array = np.array(array)
             if array.dtype.kind not in "biufc":
                 raise InputError(f"{path} contains values of type {array.dtype}, not numbers.")
@@ -67,25 +68,25 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
         if is_tiff(path):
             if colours:
                 return _tiff(path)
-            return np.asarray(read_tiff(path, lambda size: check_memory(size, path, what)))
+            return np.asarray(read_tiff(path, lambda size: check_memory(size, path, kind)))
         return _picture(path, colours=colours)
 
 
-def check_memory(size: int, path: Path, what: str) -> None:
+def check_memory(size: int, path: Path, kind: str) -> None:
     """Refuse to read more bytes at once than are free."""
     if size <= _ALWAYS_FITS:
         return
     free = free_memory()
     if size > free:
         raise InputError(
-            f"{path} needs {size / 1e9:,.1f} GB of memory to be read as {what}, and "
+            f"{path} needs {size / 1e9:,.1f} GB of memory to be read as {kind}, and "
             f"{free / 1e9:.1f} GB are free; save it in smaller tiles (tiled TIFF, zarr), or cut "
             "it into parts."
         )
 
 
 @contextmanager
-def reading_errors(path: Path, what: str) -> Iterator[None]:
+def reading_errors(path: Path, kind: str) -> Iterator[None]:
     """Turn any error of a reader into an `InputError` that names the file."""
     try:
         yield
@@ -94,9 +95,11 @@ def reading_errors(path: Path, what: str) -> Iterator[None]:
     except Exception as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
         if type(error).__name__ == "UnidentifiedImageError":  # of Pillow
-            other = "PNG, JPEG or TIFF" if what == "image" else "PNG, TIFF, COCO JSON or GeoJSON"
+            other = "PNG, TIFF, COCO JSON or GeoJSON"
+            if kind == "image":
+                other = "PNG, JPEG or TIFF"
             reason = [f"its format is not known; convert it to {other}."]
-        raise InputError(f"{path} could not be read as {what}: {reason[0]}") from error
+        raise InputError(f"{path} could not be read as {kind}: {reason[0]}") from error
 
 
 def _tiff(path: Path) -> Array:
@@ -107,7 +110,9 @@ def _tiff(path: Path) -> Array:
         array = np.asarray(level[:])
         if not array.flags.owndata:  # it may be a view of the mapped file, which may be replaced
             array = np.array(array)
-        return np.moveaxis(array, -1, 0) if stack.axes[-1] == "c" else array
+        if stack.axes[-1] == "c":
+            return np.moveaxis(array, -1, 0)
+        return array
 
 
 def _picture(path: Path, *, colours: bool) -> Array:
@@ -122,12 +127,19 @@ def _picture(path: Path, *, colours: bool) -> Array:
             import imagecodecs
 
             # Pillow keeps 8 of 16 bits: those of 12 would be nearly black.
-            read = imagecodecs.jpeg2k_decode if of_jpeg else imagecodecs.png_decode
-            array = np.asarray(read(path.read_bytes()))
+            content = path.read_bytes()
+            if of_jpeg:
+                array = np.asarray(imagecodecs.jpeg2k_decode(content))
+            else:
+                array = np.asarray(imagecodecs.png_decode(content))
             if colours and of_jpeg and array.shape[2:] == (4,) and varies(array):
                 return array[..., :3]
-            return array[..., [0, 0, 0, 1]] if colours and picture.mode == "LA" else array
-        mode = _AS_COLOUR.get(picture.mode) if colours else None
+            if colours and picture.mode == "LA":
+                return array[..., [0, 0, 0, 1]]
+            return array
+        mode = None
+        if colours:
+            mode = _AS_COLOUR.get(picture.mode)
         if colours and picture.mode == "P" and "transparency" in picture.info:
             mode = "RGBA"
         return np.array(picture if mode is None else picture.convert(mode))
@@ -162,11 +174,12 @@ def open_picture(file: Path | IO[bytes], formats: tuple[str, ...] | None = None)
     from PIL import Image
 
     Image.init()
-    known = tuple(name for name in Image.ID if name not in _PROGRAMS)
+    formats_read = tuple(name for name in Image.ID if name not in _PROGRAMS)
     with _PILLOW:  # its limit of 179 million pixels is one for the whole process
-        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        limit = Image.MAX_IMAGE_PIXELS
+        Image.MAX_IMAGE_PIXELS = None
         try:
-            picture = Image.open(file, formats=known if formats is None else formats)
+            picture = Image.open(file, formats=formats_read if formats is None else formats)
         finally:
             Image.MAX_IMAGE_PIXELS = limit
     size = math.prod(picture.size) * (_GREY if picture.mode in ("1", "L") else _COLOURS)

@@ -38,7 +38,8 @@ UNKNOWN: Final = (
     "The demo model does not recognise this image. If it is a drawing like the samples, "
     "suggestions may still be right; the model knows no photographs."
 )
-_LONG, _USUAL = 1.9, 4 / 3  # side ratios: of images in a row, and of one
+_LONG = 1.9
+_USUAL = 4 / 3  # side ratios: of images in a row, and of one
 _ALIKE: Final = 0.97  # correlation of grey values
 _LEAST_PART: Final = 64  # pixels of a side of a part of a sample: smaller ones are like anything
 # Of each plane the last answer and the model it is about: a run asks before it starts and in it.
@@ -47,7 +48,9 @@ _answers: WeakKeyDictionary[PlaneSource, tuple[str, bool]] = WeakKeyDictionary()
 
 def unknown_image_note(image: npt.ArrayLike | PlaneSource, model: Backbone) -> str:
     """Return a warning about an image of a kind that the demo model was not trained on."""
-    return f"{UNKNOWN} {_what_to_do()}" if is_unknown(image, model) else ""
+    if is_unknown(image, model):
+        return f"{UNKNOWN} {_what_to_do()}"
+    return ""
 
 
 def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
@@ -58,7 +61,8 @@ def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
     """
     if model.spec is None or not model.spec.bundled:
         return False
-    source, fingerprint = as_source(image), model.fingerprint
+    source = as_source(image)
+    fingerprint = model.fingerprint
     about, answer = _answers.get(source, ("", False))
     if about != fingerprint:
         answer = not (_is_recognised(source, model) or is_sample(source))
@@ -91,10 +95,9 @@ def _embedding(pixels: npt.NDArray[Any], model: Backbone) -> FloatArray:
 
 def distances(embeddings: FloatArray, references: FloatArray) -> FloatArray:
     """Return the cosine distance of each embedding to the nearest reference."""
-    one, other = (
-        rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (embeddings, references)
-    )
-    return np.asarray(1 - (one @ other.T).max(1), np.float32)
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    unit_references = references / np.linalg.norm(references, axis=1, keepdims=True)
+    return np.asarray(1 - (unit @ unit_references.T).max(1), np.float32)
 
 
 def is_near(embedding: FloatArray, fingerprint: str) -> bool:
@@ -113,12 +116,18 @@ def is_sample(source: PlaneSource) -> bool:
     """
     from skimage.feature import match_template
 
-    samples = [one for one in _samples() if np.all(np.less_equal(source.shape, one.shape))]
+    samples = []
+    for sample in _samples():
+        if np.all(np.less_equal(source.shape, sample.shape)):
+            samples.append(sample)
     if not samples or min(source.shape) < _LEAST_PART:
         return False
     pixels = source.read(0, (0, 0, *source.shape))
-    grey = pixels[..., :3].mean(axis=-1, dtype=np.float32) if pixels.ndim > 2 else pixels
-    return any(match_template(one, grey).max() > _ALIKE for one in samples)
+    if pixels.ndim > 2:
+        grey = pixels[..., :3].mean(axis=-1, dtype=np.float32)
+    else:
+        grey = pixels
+    return any(match_template(sample, grey).max() > _ALIKE for sample in samples)
 
 
 @cache

@@ -60,7 +60,11 @@ class LazyPlane:
     ) -> None:
         first = levels[0]
         count = len(first.shape) - samples
-        rows, columns = (count - 2, count - 1) if axes is None else axes
+        if axes is None:
+            rows = count - 2
+            columns = count - 1
+        else:
+            rows, columns = axes
         self._arrays = tuple(levels)
         self._axes = (rows, columns)
         self._samples = samples
@@ -88,7 +92,9 @@ class LazyPlane:
     @property
     def samples(self) -> int:
         """Number of colours per pixel; 0 without a colour axis."""
-        return int(self._arrays[0].shape[-1]) if self._samples else 0
+        if self._samples:
+            return int(self._arrays[0].shape[-1])
+        return 0
 
     def read(self, level: int, box: Box) -> Array:
         """Read pixels ``(y0, x0, y1, x1)`` of a level, (h, w) or (h, w, colours), as stored."""
@@ -102,7 +108,10 @@ class LazyPlane:
         for top, bottom in _between(edges[0], y0, y1):
             for left, right in _between(edges[1], x0, x1):
                 chunk = self._chunk(level, (top, left, bottom, right))
-                a, b, c, d = max(top, y0), max(left, x0), min(bottom, y1), min(right, x1)
+                a = max(top, y0)
+                b = max(left, x0)
+                c = min(bottom, y1)
+                d = min(right, x1)
                 out[a - y0 : c - y0, b - x0 : d - x0] = chunk[
                     a - top : c - top, b - left : d - left
                 ]
@@ -114,7 +123,10 @@ class LazyPlane:
         nothing = self.no_value(values)
         if nothing is None or not nothing.any():
             return values
-        where = nothing if values.ndim == nothing.ndim else nothing[..., None]
+        if values.ndim == nothing.ndim:
+            where = nothing
+        else:
+            where = nothing[..., None]
         return np.where(where, np.nan, values)
 
     def no_value(self, values: Array) -> Array | None:
@@ -123,12 +135,17 @@ class LazyPlane:
         Those of colours have none if none of the three has one, as in GDAL's mask of a data set, or
         if they are transparent.
         """
-        clear = values[..., 3] == 0 if self.samples == 4 else None
+        clear: Array | None = None
+        if self.samples == 4:
+            clear = values[..., 3] == 0
         if self._nodata is None:
             return clear
         same = is_nodata(values, self._nodata)
-        same = np.asarray(same[..., :3].all(-1)) if self._samples else same
-        return same if clear is None else same | clear
+        if self._samples:
+            same = np.asarray(same[..., :3].all(-1))
+        if clear is None:
+            return same
+        return np.asarray(same | clear)
 
     def _cut(self, level: int, box: Box) -> Array:
         array = self._arrays[level]
@@ -144,7 +161,9 @@ class LazyPlane:
                 full = int(self._arrays[0].shape[axis])
                 key.append(min(self._index[axis] * int(size) // full, int(size) - 1))
         pixels = np.asarray(array[tuple(key)])
-        return pixels if rows < columns else np.swapaxes(pixels, 0, 1)
+        if rows < columns:
+            return pixels
+        return np.swapaxes(pixels, 0, 1)
 
     def _chunk(self, level: int, box: Box) -> Array:
         key = (level, *box)
@@ -178,21 +197,26 @@ class View:
     """A lazy array whose samples, which are along ``axis``, come last: all of them or some."""
 
     def __init__(self, array: Any, axis: int, samples: Sequence[int] = ()) -> None:
-        self._array, self._axis = array, axis
+        self._array = array
+        self._axis = axis
         self._samples = list(samples or range(array.shape[axis]))
         self.dtype = array.dtype
         self.shape = self._moved(array.shape)
         chunks = getattr(array, "chunks", None)
-        self.chunks = self._moved(chunks) if chunks else None
+        self.chunks = None
+        if chunks:
+            self.chunks = self._moved(chunks)
 
     def _moved(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
         return (*sizes[: self._axis], *sizes[self._axis + 1 :], len(self._samples))
 
     def __getitem__(self, key: Any) -> Array:
         key = key if isinstance(key, tuple) else (key,)
-        others = len(self.shape) - 1
-        samples, key = key[others:], (*key[:others], *[slice(None)] * (others - len(key)))
-        before, after = key[: self._axis], key[self._axis :]
+        leading = len(self.shape) - 1
+        samples = key[leading:]
+        key = (*key[:leading], *[slice(None)] * (leading - len(key)))
+        before = key[: self._axis]
+        after = key[self._axis :]
         if samples and isinstance(samples[0], int | np.integer):
             # One sample is read alone: files with a hundred bands keep each by itself.
             return np.asarray(self._array[(*before, self._samples[samples[0]], *after)])
@@ -207,8 +231,12 @@ class MaskedArray:
     def __init__(
         self, array: Any, mask: Any, axes: tuple[int, int], kind: np.dtype[Any], fill: float
     ) -> None:
-        self._array, self._mask, self._axes, self._fill = array, mask, axes, fill
-        self.dtype, self.shape = kind, tuple(array.shape)
+        self._array = array
+        self._mask = mask
+        self._axes = axes
+        self._fill = fill
+        self.dtype = kind
+        self.shape = tuple(array.shape)
         if chunks := getattr(array, "chunks", None):
             self.chunks = chunks
 
@@ -218,9 +246,9 @@ class MaskedArray:
         values = np.asarray(self._array[key]).astype(self.dtype)
         rows_columns = tuple(key[axis] for axis in self._axes)
         left = [axis for axis, part in enumerate(key) if isinstance(part, slice)]
-        sides = [
-            size if axis in self._axes else 1 for axis, size in zip(left, values.shape, strict=True)
-        ]
+        sides = []
+        for axis, size in zip(left, values.shape, strict=True):
+            sides.append(size if axis in self._axes else 1)
         seen = np.asarray(self._mask[rows_columns]).reshape(sides)
         return np.where(seen != 0, values, np.asarray(self._fill, self.dtype))
 

@@ -39,7 +39,9 @@ def open_zarr(path: Path, number: int = 0) -> Stack:
     check_series(path, number, names)
     stack = _of_node(_member(node, names[number]), path)
     stack = replace(stack, notes=_missing(stack.levels[0], path))
-    return stack if names == _ITSELF else replace(stack, images=names, series=number)
+    if names == _ITSELF:
+        return stack
+    return replace(stack, images=names, series=number)
 
 
 def images_in(path: Path) -> tuple[Path, ...]:
@@ -73,7 +75,9 @@ def label_image(path: Path, number: int = 0) -> Path:
         raise InputError(
             f"{path} has {len(labels)} label images ({names}); choose one, such as {labels[0]}."
         )
-    return labels[0] if labels else path
+    if labels:
+        return labels[0]
+    return path
 
 
 def _open(path: Path) -> Any:
@@ -89,7 +93,9 @@ def _about(node: Any) -> Mapping[str, Any]:
 
 
 def _member(node: Any, name: str) -> Any:
-    return node[name] if name else node
+    if name:
+        return node[name]
+    return node
 
 
 def _images(node: Any, path: Path) -> tuple[str, ...]:
@@ -102,7 +108,10 @@ def _images(node: Any, path: Path) -> tuple[str, ...]:
     _check_version(about, path)
     if "plate" in about:
         wells = [str(well["path"]) for well in about["plate"].get("wells", ())]
-        fields = (f"{well}/{field}" for well in wells for field in _fields(node[well]))
+        fields = []
+        for well in wells:
+            for field in _fields(node[well]):
+                fields.append(f"{well}/{field}")
         return tuple(fields) or _ITSELF
     if "well" in about:
         return _fields(node)
@@ -124,12 +133,15 @@ def _labels_beside(path: Path, image: Any) -> tuple[Path, ...]:
     if path.parent.name == "images" and is_zarr(path.parents[1]):
         store = _open(path.parents[1])
         if "spatialdata_attrs" in store.attrs:
-            path, image = path.parents[1], store
+            path = path.parents[1]
+            image = store
     if isinstance(image, zarr.Array):
         return ()
-    labels, folder = image.get("labels"), path / "labels"
+    labels = image.get("labels")
+    folder = path / "labels"
     if isinstance(_about(image).get("labels"), list):  # the group of labels itself
-        labels, folder = image, path
+        labels = image
+        folder = path
     if not isinstance(labels, zarr.Group):
         return ()
     listed = _about(labels).get("labels") or sorted((*labels.group_keys(), *labels.array_keys()))
@@ -182,8 +194,8 @@ def _missing(array: Any, path: Path) -> tuple[str, ...]:
 
 def _plain(array: Any, path: Path) -> Stack:
     names = tuple(getattr(array.metadata, "dimension_names", None) or ())
-    known = None not in names and {"y", "x"} <= set(names)
-    return stack_of(array, axes=names if known else None, name=str(path))
+    has_axes = None not in names and {"y", "x"} <= set(names)
+    return stack_of(array, axes=names if has_axes else None, name=str(path))
 
 
 def _multiscale(group: Any, about: Mapping[str, Any], path: Path) -> Stack:
@@ -209,12 +221,20 @@ def _multiscale(group: Any, about: Mapping[str, Any], path: Path) -> Stack:
 def _units(image: Mapping[str, Any], listed: Sequence[Any], axes: tuple[str, ...]) -> Units | None:
     """Read the pixel size of the finest level; None if it is missing or makes no sense."""
     parts = (image["datasets"][0], image)
-    steps = [step for part in parts for step in part.get("coordinateTransformations", [])]
-    scales = [step.get("scale") or () for step in steps if step.get("type") == "scale"]
+    steps = []
+    for part in parts:
+        steps.extend(part.get("coordinateTransformations", []))
+    scales = []
+    for step in steps:
+        if step.get("type") == "scale":
+            scales.append(step.get("scale") or ())
     plane = [axes.index("y"), axes.index("x")]
     units = [listed[i].get("unit", "") if isinstance(listed[i], dict) else "" for i in plane]
     try:
         scales = [scale for scale in scales if len(scale) == len(axes)]
-        return Units.of_layer([prod(float(scale[i]) for scale in scales) for i in plane], units)
+        pixel = []
+        for axis in plane:
+            pixel.append(prod(float(scale[axis]) for scale in scales))
+        return Units.of_layer(pixel, units)
     except (InputError, IndexError, TypeError, ValueError):
         return None

@@ -71,9 +71,13 @@ class FileArray:
     Decoders raise nearly anything on damaged files. Of labels, no data (``nodata``) is 0.
     """
 
-    def __init__(self, array: Any, path: Path, what: str, nodata: float | None) -> None:
-        self._array, self._path, self._what, self._nodata = array, path, what, nodata
-        self.shape, self.dtype = array.shape, array.dtype
+    def __init__(self, array: Any, path: Path, kind: str, nodata: float | None) -> None:
+        self._array = array
+        self._path = path
+        self._what = kind
+        self._nodata = nodata
+        self.shape = array.shape
+        self.dtype = array.dtype
         self.chunks = getattr(array, "chunks", None)
 
     def __getitem__(self, key: Any) -> Any:
@@ -89,26 +93,26 @@ class FileArray:
         return int(np.dtype(self.dtype).itemsize * max(selected.size, prod(largest)))
 
 
-def _open(path: Path, what: str, *, colours: bool, series: int = 0) -> Stack:
-    check_file(path, what, folder=True)
+def _open(path: Path, kind: str, *, colours: bool, series: int = 0) -> Stack:
+    check_file(path, kind, folder=True)
     for fits, open_lazily in _LAZY_FORMATS:
         if fits(path):
-            with reading_errors(path, what):
+            with reading_errors(path, kind):
                 stack = open_lazily(path, series, colours)
             nodata = None if colours else stack.nodata
-            levels = tuple(
-                level
-                if isinstance(level, np.ndarray) and nodata is None
-                else FileArray(level, path, what, nodata)
-                for level in stack.levels
-            )
-            return replace(stack, levels=levels)
+            levels: list[Any] = []
+            for level in stack.levels:
+                if isinstance(level, np.ndarray) and nodata is None:
+                    levels.append(level)
+                else:
+                    levels.append(FileArray(level, path, kind, nodata))
+            return replace(stack, levels=tuple(levels))
     check_series(path, series, ("",))
-    array = decode(path, what, colours=colours)
+    array = decode(path, kind, colours=colours)
     if path.suffix.lower() not in PICTURES:  # its axes have to be guessed by its shape
         return stack_of(array, name=str(path))
     stack = stack_of(array, axes=("y", "x", "s")[: array.ndim], name=str(path))
-    with reading_errors(path, what):
+    with reading_errors(path, kind):
         return replace(stack, notes=picture_notes(path))
 
 
@@ -164,7 +168,9 @@ def read_plane(path: Path) -> Array:
 
 def nodata_of(file: Path | None, shape: tuple[int, ...]) -> float | None:
     """Return what stands for no value in a file whose last two axes, of pixels, have this shape."""
-    return None if file is None else _about(file, shape[-2:])[1]
+    if file is None:
+        return None
+    return _about(file, shape[-2:])[1]
 
 
 def without_masked(
@@ -173,13 +179,17 @@ def without_masked(
     """Return a layer's array with no value, or as labels no region, where its file's mask is 0."""
     masks = {} if file is None else _about(file, shape[-2:])[2]
     axes = (*[""] * (len(shape) - 2), "y", "x", *["s"] * rgb)
-    return masked(array, axes, masks, labels=labels) if masks else array
+    if masks:
+        return masked(array, axes, masks, labels=labels)
+    return array
 
 
 def georeference_of(file: Path | None, shape: tuple[int, int]) -> Georeference | None:
     """Return the georeference of a file whose planes have this shape; None without one."""
     units = None if file is None else _units_of(file, shape)
-    return None if units is None else units.geo
+    if units is None:
+        return None
+    return units.geo
 
 
 def with_georeference(
@@ -187,12 +197,17 @@ def with_georeference(
 ) -> Units | None:
     """Return a layer's units with the georeference of its file; for a worker."""
     transposed = axes[0] > axes[1]
-    of_file = None if file is None else _units_of(file, shape[::-1] if transposed else shape)
+    if file is None:
+        of_file = None
+    else:
+        of_file = _units_of(file, shape[::-1] if transposed else shape)
     if of_file is None or of_file.geo is None:
         return units
     if transposed:
         of_file = of_file.transposed()
-    return of_file if units is None else replace(units, geo=of_file.geo)
+    if units is None:
+        return of_file
+    return replace(units, geo=of_file.geo)
 
 
 def _units_of(file: Path, shape: tuple[int, int]) -> Units | None:

@@ -76,11 +76,15 @@ def open_other_format(path: Path, number: int = 0) -> Stack:
     axes = tuple(str(image.dims.order).lower())
     data = image.dask_data
     if axes[-1] == "s" and data.shape[-1] not in (3, 4):
-        data, axes = data[..., 0], axes[:-1]
+        data = data[..., 0]
+        axes = axes[:-1]
     if "s" in axes and "c" in axes:  # colours are no channels
         place = axes.index("c")
-        data, axes = data.take(0, axis=place), (*axes[:place], *axes[place + 1 :])
-    names = tuple(map(str, image.channel_names or ())) if "c" in axes else ()
+        data = data.take(0, axis=place)
+        axes = (*axes[:place], *axes[place + 1 :])
+    names: tuple[str, ...] = ()
+    if "c" in axes:
+        names = tuple(map(str, image.channel_names or ()))
     stack = stack_of(data, axes=axes, name=str(path))
     return replace(stack, channels=names, units=_units(image), images=scenes, series=number)
 

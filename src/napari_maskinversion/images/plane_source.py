@@ -102,7 +102,8 @@ class ArrayPlane:
 
     def check(self) -> None:
         """Refuse constant images and values that are not finite."""
-        low, high = self.pixels.min(), self.pixels.max()
+        low = self.pixels.min()
+        high = self.pixels.max()
         if self.pixels.dtype.kind == "f" and not (np.isfinite(low) and np.isfinite(high)):
             count = int(self.pixels.size - np.isfinite(self.pixels).sum())
             raise InputError(
@@ -155,7 +156,9 @@ def read_reduced(source: PlaneSource, level: int, box: Box, reduce: int) -> Arra
 def overview(source: PlaneSource) -> Array:
     """Read a whole plane, reduced until its longer side is about 1,024 pixels or a little more."""
     fits = [i for i, level in enumerate(source.levels) if max(level.shape) >= _OVERVIEW]
-    level = fits[-1] if fits else 0
+    level = 0
+    if fits:
+        level = fits[-1]
     height, width = source.levels[level].shape
     reduce = max(1, max(height, width) // _OVERVIEW)
     box = (0, 0, -(-height // reduce) * reduce, -(-width // reduce) * reduce)
@@ -165,7 +168,10 @@ def overview(source: PlaneSource) -> Array:
 def glance(source: PlaneSource) -> Array:
     """Read a plane at about `_SIDE` pixels, once; of a very large one some rows of each block."""
     if source not in _glances:
-        level = max(n for n, one in enumerate(source.levels) if min(one.shape) >= _SIDE or not n)
+        level = 0
+        for number, pixels in enumerate(source.levels):
+            if min(pixels.shape) >= _SIDE:
+                level = number
         height, width = source.levels[level].shape
         reduce = max(1, min(height, width) // _SIDE)
         band = height if height * width <= _WHOLE else _BAND
@@ -181,8 +187,8 @@ def brightness_note(source: PlaneSource) -> str:
     pixels = glance(source)
     light = pixels if pixels.ndim == 2 else pixels[..., :3].max(2)
     light = light / (255.0 if light.dtype == np.uint8 else 1.0)
-    for name, others in (("black", light > _DARK), ("white", light < 1 - _DARK)):
-        if others.mean() < _FEW:
+    for name, seen in (("black", light > _DARK), ("white", light < 1 - _DARK)):
+        if seen.mean() < _FEW:
             return (
                 f"The image is nearly {name} as the model sees it (mean brightness "
                 f"{light.mean():.1%}); stretch its contrast."

@@ -61,8 +61,8 @@ class Stack:
     @property
     def pages(self) -> dict[str, int]:
         """Names and sizes of all axes longer than 1 other than y, x and colours."""
-        others = ("y", "x", "s")
-        return {name: n for name, n in self.sizes.items() if name not in others and n > 1}
+        pixel_axes = ("y", "x", "s")
+        return {name: n for name, n in self.sizes.items() if name not in pixel_axes and n > 1}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -75,7 +75,10 @@ class Stack:
         if "c" not in self.axes:
             return []
         count = self.sizes["c"]
-        names = self.channels if len(self.channels) == count else ("",) * count
+        if len(self.channels) == count:
+            names = self.channels
+        else:
+            names = ("",) * count
         return [f"{number} {name}".strip() for number, name in enumerate(names)]
 
     @property
@@ -86,7 +89,9 @@ class Stack:
     def used_channels(self, chosen: Sequence[str] | None = None) -> list[str]:
         """Return the names of `channel_names` that the model sees."""
         names = self.channel_names
-        return [names[number] for number in self._channel_numbers(chosen)] if names else []
+        if names:
+            return [names[number] for number in self._channel_numbers(chosen)]
+        return []
 
     def position(self, text: str) -> dict[str, int]:
         """Parse "z=12,t=3", or bare numbers in the order of the axes."""
@@ -98,8 +103,10 @@ class Stack:
                 name = list(sizes)[place]
             name = name.strip().lower()
             if name not in sizes:
-                own = ", ".join(f"{axis} (0 to {size - 1})" for axis, size in sizes.items())
-                raise InputError(f"{self.name} has no axis for {item!r}; it has {own or 'none'}.")
+                axes_text = ", ".join(f"{axis} (0 to {size - 1})" for axis, size in sizes.items())
+                raise InputError(
+                    f"{self.name} has no axis for {item!r}; it has {axes_text or 'none'}."
+                )
             if not value.strip().isdecimal() or int(value) >= sizes[name]:
                 raise InputError(
                     f"There is no plane {item!r} in {self.name}: {name} goes from 0 to "
@@ -156,7 +163,9 @@ class Stack:
             elif name.isdecimal() and int(name) < count:
                 numbers.append(int(name))
             else:
-                names = f" ({', '.join(self.channels)})" if self.channels else ""
+                names = ""
+                if self.channels:
+                    names = f" ({', '.join(self.channels)})"
                 raise InputError(
                     f"{self.name} has no channel {name!r}; it has 0 to {count - 1}{names}."
                 )
@@ -177,16 +186,23 @@ def stack_of(data: Any, *, axes: Sequence[str] | None = None, name: str = "the i
 
     By default the last two axes are rows and columns, or the two before three or four colours.
     """
-    levels = tuple(data) if isinstance(data, list | tuple) else (data,)
-    shape, guessed = levels[0].shape, axes is None
+    if isinstance(data, list | tuple):
+        levels = tuple(data)
+    else:
+        levels = (data,)
+    shape = levels[0].shape
+    guessed = axes is None
     if axes is None:
         if len(shape) < 2:
             raise InputError(f"{name} has an array of shape {tuple(shape)}; that is not an image.")
         colours = len(shape) > 2 and shape[-1] in (3, 4) and min(shape[-3:-1]) > 4
         last = ("y", "x", "s") if colours else ("y", "x")
-        rest = len(shape) - len(last)
-        usual = ("t", "z")[-rest:] if 0 < rest <= 2 else tuple(f"axis{i}" for i in range(rest))
-        axes = (*usual, *last) if rest else last
+        page_count = len(shape) - len(last)
+        if 0 < page_count <= 2:
+            usual = ("t", "z")[-page_count:]
+        else:
+            usual = tuple(f"axis{i}" for i in range(page_count))
+        axes = (*usual, *last) if page_count else last
     if len(axes) != len(shape) or not {"y", "x"} <= set(axes) or "s" in tuple(axes)[:-1]:
         raise InputError(
             f"Axes {tuple(axes)} do not fit {name} of shape {tuple(shape)}: name each axis, "

@@ -34,12 +34,14 @@ _MOST_PLANES: Final = 2_000_000  # tifffile makes a list of them
 _METRES: Final = {9001: "m", 9002: "ft", 9003: "ft"}
 # PhotometricInterpretation: what the numbers of a page mean.
 _WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _PALETTE = range(4)
-_CMYK, _YCBCR = 5, 6
+_CMYK = 5
+_YCBCR = 6
 _UNREAD_COLOURS: Final = {_CMYK: "CMYK", _YCBCR: "YCbCr", 8: "L*a*b*", 9: "L*a*b*", 10: "L*a*b*"}
 # Codecs that keep numbers as they are; those of pictures return RGB.
 _PLAIN_CODECS: Final = {1, 5, 8, 32773, 32946, 34925, 50000}
 # ExtraSamples: colours that have been multiplied with their opacity, and colours that have not.
-_MULTIPLIED, _OPACITY = 1, 2
+_MULTIPLIED = 1
+_OPACITY = 2
 _NODATA: Final = 42113  # GDAL's tag, a number as text
 # It is read here, also where it is -9999 of whole numbers above 0, which tifffile warns of.
 logging.getLogger("tifffile").addFilter(lambda record: "GDAL_NODATA" not in record.getMessage())
@@ -92,9 +94,9 @@ def _opened(path: Path) -> Any:
             raise InputError(f"{path} is a {name} file; rename it to {path.stem}.{name.lower()}.")
     file = tifffile.TiffFile(path)
     xml = file.ome_metadata or ""
-    sizes = [
-        re.findall(r"""Size[ZCT]=["'](\d+)""", one) for one in re.findall("<[^>]*Pixels [^>]*", xml)
-    ]
+    sizes = []
+    for pixels in re.findall("<[^>]*Pixels [^>]*", xml):
+        sizes.append(re.findall(r"""Size[ZCT]=["'](\d+)""", pixels))
     counts = re.findall(r"""(?:PlaneCount|NumPlanes|IFD)=["'](\d+)""", xml)
     if max((0, *(prod(map(int, size)) for size in sizes), *map(int, counts))) > _MOST_PLANES:
         file.close()
@@ -106,7 +108,7 @@ def _opened(path: Path) -> Any:
 
 def _series(file: Any) -> list[Any]:
     """Return the images of a file; masks of GDAL (in COGs, too) are about others."""
-    return [one for one in file.series if not one.keyframe.is_mask] or list(file.series)
+    return [image for image in file.series if not image.keyframe.is_mask] or list(file.series)
 
 
 def nodata_of(page: Any) -> float | None:
@@ -159,7 +161,8 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         count = levels[0].shape[-1]
         samples = _colour_samples(page, count)
         if colours and samples == (0, 1, 2, 3) and len(axes) == 3 and varies(levels[-1]):
-            samples, fourth = (0, 1, 2), True
+            samples = (0, 1, 2)
+            fourth = True
         if not samples and (colours or count != 4):
             axes = (*axes[:-1], "c")
         elif colours and samples == (0, 1, 2) and isinstance(levels[0], np.ndarray):
@@ -169,14 +172,16 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     if colours and page.photometric == _PALETTE and not file.is_imagej:
         raise InputError(f"{path} stores its colours as a palette; save it as RGB.")
     channels, units = _about(file, series, number)
-    beside, masks = path.with_name(path.name + _BESIDE), _masks(file)
+    beside = path.with_name(path.name + _BESIDE)
+    masks = _masks(file)
     close: Callable[[], None] = file.close
     if not masks and beside.is_file():
         closed = ExitStack()
         closed.callback(file.close)
-        masks, close = _masks(closed.enter_context(tifffile.TiffFile(beside))), closed.close
+        masks = _masks(closed.enter_context(tifffile.TiffFile(beside)))
+        close = closed.close
     if masks:
-        levels = tuple(masked(one, axes, masks, labels=not colours) for one in levels)
+        levels = tuple(masked(level, axes, masks, labels=not colours) for level in levels)
     return Stack(
         levels=levels,
         axes=axes,
@@ -196,13 +201,13 @@ def _masks(file: Any) -> dict[tuple[int, ...], Any]:
     import zarr
 
     of_masks = file.filehandle.name.endswith(_BESIDE)
-    every = [one for one in file.series if one.keyframe.is_mask or of_masks]
-    return {
-        level.shape: zarr.open(one.aszarr(level=at), mode="r")
-        for one in every
-        for at, level in enumerate(one.levels)
-        if level.ndim == 2
-    }
+    every = [image for image in file.series if image.keyframe.is_mask or of_masks]
+    masks = {}
+    for image in every:
+        for number, level in enumerate(image.levels):
+            if level.ndim == 2:
+                masks[level.shape] = zarr.open(image.aszarr(level=number), mode="r")
+    return masks
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +259,10 @@ def check_pages(series: Any, path: Path) -> None:
     for level in series.levels:
         # Planes that follow one another may have no page of their own.
         is_whole = level.dataoffset is not None
-        pages = [level.keyframe, level.pages[-1]] if is_whole else list(level.pages)
+        if is_whole:
+            pages = [level.keyframe, level.pages[-1]]
+        else:
+            pages = list(level.pages)
         missing = [number for number, page in enumerate(pages, 1) if page is None]
         if missing:
             raise InputError(
@@ -307,7 +315,8 @@ def _colour_samples(page: Any, count: int) -> tuple[int, ...]:
     Opacity that colours have been multiplied with is left out: they are on black.
     """
     if count == page.samplesperpixel:
-        kind, extra = int(page.photometric), page.extrasamples
+        kind = int(page.photometric)
+        extra = page.extrasamples
         if _has_fourth_band(page) or (count == 4 and extra == (_MULTIPLIED,)):
             return 0, 1, 2
         if count == 2 and kind == _BLACK_IS_ZERO and extra == (_OPACITY,):
@@ -316,7 +325,9 @@ def _colour_samples(page: Any, count: int) -> tuple[int, ...]:
             return 0, 0, 0
         if count == 4 and kind in (_WHITE_IS_ZERO, _BLACK_IS_ZERO) and _OPACITY not in extra:
             return ()
-    return tuple(range(count)) if count in (3, 4) else ()
+    if count in (3, 4):
+        return tuple(range(count))
+    return ()
 
 
 def turned(path: Path) -> str:
@@ -345,11 +356,12 @@ def _series_names(file: Any, every: list[Any]) -> tuple[str, ...]:
     """Return a name of each image of a file, from OME-XML or its size."""
     names = [element.get("Name") or "" for element in _ome_images(file)]
     if len(names) != len(every):
-        names = [
-            str(one.name) if str(one.name) not in ("", "Generic", "Uniform") else ""
-            for one in every
-        ]
-    sizes = [" x ".join(map(str, one.shape)) for one in every]
+        names = []
+        for image in every:
+            names.append(
+                str(image.name) if str(image.name) not in ("", "Generic", "Uniform") else ""
+            )
+    sizes = [" x ".join(map(str, image.shape)) for image in every]
     return tuple(name or size for name, size in zip(names, sizes, strict=True))
 
 
@@ -379,14 +391,19 @@ def _about(file: Any, series: Any, number: int) -> tuple[tuple[str, ...], Units 
     if None in resolution:
         return (), None
     try:
-        per_pixel = [below / above for above, below in (tag.value for tag in resolution)]
+        per_pixel = []
+        for tag in resolution:
+            pixels, length = tag.value
+            per_pixel.append(length / pixels)
     except (TypeError, ValueError, ZeroDivisionError):
         return (), None  # the pixels are readable anyway
     if min(per_pixel) <= 0:
         return (), None
-    unit, factor = "µm", 0.0
+    unit = "µm"
+    factor = 0.0
     if file.imagej_metadata:
-        unit, factor = short_unit(file.imagej_metadata.get("unit", "")), 1.0
+        unit = short_unit(file.imagej_metadata.get("unit", ""))
+        factor = 1.0
     else:
         factor = {2: 25400.0, 3: 10000.0}.get(int(page.tags.valueof("ResolutionUnit", 1)), 0.0)
         if factor * max(per_pixel) > _COARSEST_UM:
@@ -408,9 +425,9 @@ def _ome_units(pixels: ElementTree.Element) -> Units | None:
 
 def _geo_units(tags: Mapping[str, Any]) -> Units | None:
     """Read units and georeference of a GeoTIFF (OGC 19-008, section 7.3)."""
-    matrix, scale, tie = (
-        tags.get(name) for name in ("ModelTransformation", "ModelPixelScale", "ModelTiepoint")
-    )
+    matrix = tags.get("ModelTransformation")
+    scale = tags.get("ModelPixelScale")
+    tie = tags.get("ModelTiepoint")
     if matrix is not None:
         m = np.asarray(matrix, dtype=float).reshape(4, 4)
         values = [m[0, 0], m[0, 1], m[0, 3], m[1, 0], m[1, 1], m[1, 3]]
@@ -425,7 +442,10 @@ def _geo_units(tags: Mapping[str, Any]) -> Units | None:
     a, b, c, d, e, f = (float(value) for value in values)
     code = tags.get("ProjectedCSTypeGeoKey") or tags.get("GeographicTypeGeoKey")
     # 32767: user-defined system.
-    epsg = None if code is None or int(code) == 32767 else int(code)
+    if code is None or int(code) == 32767:
+        epsg = None
+    else:
+        epsg = int(code)
     geo = Georeference(transform=(a, b, c, d, e, f), epsg=epsg)
     if int(tags.get("GTModelTypeGeoKey", 0)) != 1:
         return Units(geo=geo)  # degrees have no area

@@ -68,7 +68,9 @@ class WindowConfig(Config):
     @property
     def text(self) -> str:
         """What `parse` reads: "auto", "whole", or the side in pixels."""
-        return str(self.side) if self.mode == "fixed" else self.mode
+        if self.mode == "fixed":
+            return str(self.side)
+        return self.mode
 
     @classmethod
     def parse(cls, text: str, context: float = 2.0) -> WindowConfig:
@@ -127,7 +129,7 @@ def plan_windows(
     boxes = np.array([region.bbox for region in regions], dtype=np.float64)
     sizes = np.maximum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
     least = max(8.0, resolution / _ENLARGE)
-    own = np.maximum(config.context * sizes, least)
+    own_sides = np.maximum(config.context * sizes, least)
     whole = np.zeros(len(boxes), dtype=bool)
     if config.mode == "whole":
         whole[:] = True
@@ -139,21 +141,21 @@ def plan_windows(
             whole[:] = True
         elif longer <= _FAR_LARGER * resolution:
             whole = sizes >= _MIN_TOKENS * token
-        whole |= own >= longer
+        whole |= own_sides >= longer
     windows: list[Window] = []
     if whole.any():
         members = np.flatnonzero(whole)
         windows.append(_window((0, 0, height, width), levels, resolution, members, whole=True))
-    rest = np.flatnonzero(~whole)
-    side = own
+    cropped = np.flatnonzero(~whole)
+    side = own_sides
     if config.mode == "fixed":
-        side = np.where(own <= config.side, float(config.side), own)
+        side = np.where(own_sides <= config.side, float(config.side), own_sides)
     else:
         # Rounded up to octaves, so that neighbours of similar size share a window.
-        side = least * 2.0 ** np.ceil(np.log2(own / least) - 1e-9)
+        side = least * 2.0 ** np.ceil(np.log2(own_sides / least) - 1e-9)
     grouped = []
-    for length in np.unique(side[rest]):
-        chosen = rest[side[rest] == length]
+    for length in np.unique(side[cropped]):
+        chosen = cropped[side[cropped] == length]
         if config.mode == "fixed" and length != config.side:
             grouped += [(boxes[[i]], length, np.array([i])) for i in chosen]
             continue
@@ -166,7 +168,7 @@ def plan_windows(
     planned = []
     for inside, length, members in grouped:
         if len(members) == 1 and config.mode == "auto":
-            length = own[members[0]]
+            length = own_sides[members[0]]
         box = _around(inside, length, (height, width))
         side_of_input = resolution
         if native is not None and config.mode == "auto":
@@ -220,7 +222,8 @@ def share(boxes: Array, side: float) -> list[npt.NDArray[np.intp]]:
 
 def _around(boxes: Array, side: float, shape: tuple[int, int]) -> FloatBox:
     """Return a square of ``side`` pixels centred on boxes, shifted to lie in the plane."""
-    low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
+    low = boxes[:, :2].min(axis=0)
+    high = boxes[:, 2:].max(axis=0)
     ends = []
     for bottom, top, limit in zip(low, high, shape, strict=True):
         length = min(max(side, top - bottom), float(limit))
@@ -242,12 +245,14 @@ def _window(
     reduce = max(1, int(target / max(chosen.step) + 1e-3))
     ends: list[tuple[int, int]] = []
     for axis in (0, 1):
-        limit, step = chosen.shape[axis], chosen.step[axis]
+        limit = chosen.shape[axis]
+        step = chosen.step[axis]
         low = max(0, math.floor(box[axis] / step + 1e-6))
         high = min(limit, math.ceil(box[axis + 2] / step - 1e-6))
         ends.append((low, max(high, low + 1)))
     (y0, y1), (x0, x1) = ends
-    rows, columns = -(-(y1 - y0) // reduce) * reduce, -(-(x1 - x0) // reduce) * reduce
+    rows = -(-(y1 - y0) // reduce) * reduce
+    columns = -(-(x1 - x0) // reduce) * reduce
     sy, sx = chosen.step
     return Window(
         box=(y0 * sy, x0 * sx, (y0 + rows) * sy, (x0 + columns) * sx),
@@ -277,8 +282,10 @@ def regions_in(window: Window, regions: Regions) -> Regions:
 
 def _shifted(region: Region, y0: int, x0: int, shape: tuple[int, int]) -> Region:
     top, left, bottom, right = region.bbox
-    a, b = max(top - y0, 0), max(left - x0, 0)
-    c, d = min(bottom - y0, shape[0]), min(right - x0, shape[1])
+    a = max(top - y0, 0)
+    b = max(left - x0, 0)
+    c = min(bottom - y0, shape[0])
+    d = min(right - x0, shape[1])
     mask = region.mask[a + y0 - top : c + y0 - top, b + x0 - left : d + x0 - left]
     return Region(region.id, (a, b, c, d), mask, region.members)
 
@@ -288,9 +295,11 @@ def _covered(
 ) -> Region:
     """Compute how much of each window pixel (0..1) a region of smaller pixels covers."""
     values: Array = region.mask
-    lows, highs = [], []
+    lows = []
+    highs = []
     for axis in (0, 1):
-        start, stop = region.bbox[axis], region.bbox[axis + 2]
+        start = region.bbox[axis]
+        stop = region.bbox[axis + 2]
         # Each plane pixel belongs to the window pixel that contains its centre.
         places = ((np.arange(start, stop) + 0.5 - corner[axis]) / step[axis]).astype(np.intp)
         places = np.clip(places, 0, shape[axis] - 1)
