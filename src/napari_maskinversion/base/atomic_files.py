@@ -23,7 +23,9 @@ from typing import Final
 
 from .errors import InputError
 
-PART, COMMIT, COMMIT_NEW = ".part", ".commit", ".commit-new"
+PART = ".part"
+COMMIT = ".commit"
+COMMIT_NEW = ".commit-new"
 _STEM: Final = 40  # characters of a file's name in its hidden one, which systems limit
 _HIDDEN: Final = re.compile(
     r"\..*\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)-(?P<start>\d+)\.\w+(?P<kind>\.part|\.commit"
@@ -42,7 +44,8 @@ class FileSet:
     """
 
     def __init__(self, folder: Path, *, overwrite: bool) -> None:
-        self.folder, self._overwrite = folder, overwrite
+        self.folder = folder
+        self._overwrite = overwrite
         self.place = Path(tempfile.mkdtemp(dir=folder, prefix=_prefix("set"), suffix=PART))
         self._paths: list[Path] = []
 
@@ -58,7 +61,8 @@ class FileSet:
                 raise InputError(_failed(path, OSError(errno.EISDIR, os.strerror(errno.EISDIR))))
             if path.exists() and not self._overwrite:
                 raise InputError(_taken(path))
-        written, ending = self.place, COMMIT if self._overwrite else COMMIT_NEW
+        written = self.place
+        ending = COMMIT if self._overwrite else COMMIT_NEW
         self.place = written.with_suffix(ending)
         written.rename(self.place)
         (self.place / _OLD).mkdir()
@@ -74,7 +78,8 @@ class FileSet:
         shutil.rmtree(self.place, ignore_errors=True)
 
     def _move(self, path: Path) -> None:
-        new, old = self.place / path.name, self.place / _OLD / path.name
+        new = self.place / path.name
+        old = self.place / _OLD / path.name
         if not self._overwrite:
             _move_to_free_name(new, path)
             return
@@ -84,7 +89,8 @@ class FileSet:
 
     def _undo(self) -> None:
         for path in self._paths:
-            new, old = self.place / path.name, self.place / _OLD / path.name
+            new = self.place / path.name
+            old = self.place / _OLD / path.name
             # The new file is kept, so that the set stays complete if the process ends here.
             with suppress(OSError):
                 if not new.exists():
@@ -108,7 +114,9 @@ _current: ContextVar[FileSet | None] = ContextVar("current file set", default=No
 def _joined(folder: Path) -> FileSet | None:
     """Return the set that is being written to a folder, if any."""
     files = _current.get()
-    return files if files is not None and files.folder == folder else None
+    if files is not None and files.folder == folder:
+        return files
+    return None
 
 
 @contextmanager
@@ -206,13 +214,13 @@ def atomic_path(path: Path, *, durable: bool = False) -> Generator[Path, None, N
     """Do the same as `replacing`, with errors written for users."""
     if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe or a device
         raise InputError(f"{path} is not a file; choose another name for what is written.")
-    begun = False
+    has_begun = False
     try:
         with replacing(path, durable=durable) as part:
-            begun = True
+            has_begun = True
             yield part
     except OSError as error:
-        if not begun:
+        if not has_begun:
             raise InputError(_refused(path.parent, error)) from None
         raise InputError(_failed(path, error)) from error
 

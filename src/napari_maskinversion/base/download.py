@@ -100,7 +100,9 @@ def download(wanted: Download) -> Path:
                 raise Unreachable("offline mode is on")
             file = _download_once(wanted)
     except Unreachable as error:
-        size = f" ({size_text(wanted.size)})" if wanted.size else ""
+        size = ""
+        if wanted.size:
+            size = f" ({size_text(wanted.size)})"
         raise OfflineError(
             f"{wanted.name}{size} is not complete on this machine and {error}; "
             f"{wanted.alternative}."
@@ -143,7 +145,9 @@ def _complete(name: str, file: RemoteFile, part: Path) -> None:
     import requests
 
     for attempt in range(1, _ATTEMPTS + 2):
-        done = part.stat().st_size if part.exists() else 0
+        done = 0
+        if part.exists():
+            done = part.stat().st_size
         tick(BYTES, done, file.size)
         if done >= file.size:
             return
@@ -179,19 +183,21 @@ def _append(file: RemoteFile, part: Path, done: int) -> None:
             # The server ignores ranges and sends the whole file.
             output.truncate(0)
             done = 0
-        told = 0.0
+        last_tick = 0.0
         for chunk in answer.iter_content(_CHUNK):
             done += output.write(chunk)
-            if time.monotonic() - told > _INTERVAL or done >= file.size:
+            if time.monotonic() - last_tick > _INTERVAL or done >= file.size:
                 tick(BYTES, done, file.size)
-                told = time.monotonic()
+                last_tick = time.monotonic()
             if done >= file.size:  # what the server sends beyond that, the checksum refuses
                 return
 
 
 def size_text(size: int) -> str:
     """Return a size in bytes as text: ``"599 MB"``, ``"2.6 GB"``."""
-    return f"{size / 1e6:.0f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
+    if size < 1e9:
+        return f"{size / 1e6:.0f} MB"
+    return f"{size / 1e9:.1f} GB"
 
 
 # -- the model hub ----------------------------------------------------------------------------
@@ -283,8 +289,8 @@ def fetch_small_files(repository: str, files: Sequence[str], folder: Path) -> No
         content = answer.content
         # Large files are announced by SHA-256, others by git's name for their content.
         blob = f"blob {len(content)}\0".encode() + content
-        known = {hashlib.sha256(content).hexdigest(), hashlib.sha1(blob).hexdigest()}
-        if metadata.etag not in known:
+        checksums = {hashlib.sha256(content).hexdigest(), hashlib.sha1(blob).hexdigest()}
+        if metadata.etag not in checksums:
             raise ModelError(
                 f"The checksum of {file} of {repository} differs from the published one; try again."
             )

@@ -16,7 +16,9 @@ class MaskInversionError(Exception):
 
     def __str__(self) -> str:
         text = super().__str__()
-        return text if len(text) <= _LONGEST else f"{text[:_BEGINNING]} ... {text[-_END:]}"
+        if len(text) <= _LONGEST:
+            return text
+        return f"{text[:_BEGINNING]} ... {text[-_END:]}"
 
 
 class ConfigError(MaskInversionError, ValueError):

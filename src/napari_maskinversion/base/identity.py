@@ -46,25 +46,31 @@ class RegionKey:
     def __str__(self) -> str:
         """Return it as users write it: ``7 at t 3, z 12``."""
         place = place_text(self.position)
-        return f"{self.id} at {place}" if place else str(self.id)
+        if place:
+            return f"{self.id} at {place}"
+        return str(self.id)
 
 
 def place_text(position: Position) -> str:
     """Return a plane as users write it: ``t 3, z 12``, or ``plane 5`` if axes have no names."""
     if len(position) == 1 and position[0][0].startswith("axis "):
         return f"plane {position[0][1]}"
-    return ", ".join(f"{axis}{':' * axis.startswith('axis ')} {at}" for axis, at in position)
+    parts = []
+    for axis, number in position:
+        colon = ":" if axis.startswith("axis ") else ""
+        parts.append(f"{axis}{colon} {number}")
+    return ", ".join(parts)
 
 
 def plane_text(position: Position) -> str:
     """Return a plane as options and tables have it: ``t=3,z=12``."""
-    return ",".join(f"{axis}={at}" for axis, at in position)
+    return ",".join(f"{axis}={number}" for axis, number in position)
 
 
 def plane_of(text: str) -> Position:
     """Return the plane that `plane_text` wrote."""
     pairs = (part.partition("=") for part in text.split(",") if part)
-    return tuple((axis, int(at)) for axis, _, at in pairs)
+    return tuple((axis, int(number)) for axis, _, number in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ def identify(region: Region, position: Position = ()) -> RegionIdentity:
         digest.update(np.packbits(mask).tobytes())
     else:
         digest.update(mask.astype("<f4").tobytes())
-    key = RegionKey(int(region.id), tuple((str(axis), int(at)) for axis, at in position))
+    key = RegionKey(int(region.id), tuple((str(axis), int(number)) for axis, number in position))
     return RegionIdentity(key, digest.hexdigest(), (y0, x0, y1, x1))
 
 
@@ -103,7 +109,9 @@ class ImagePlace(NamedTuple):
     @property
     def title(self) -> str:
         """What to call it: one of several in a file has a number."""
-        return f"{self.path} ({self.series})" if self.series else self.path
+        if self.series:
+            return f"{self.path} ({self.series})"
+        return self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,7 @@ class ImageIdentity:
 def difference(other: ImageIdentity, image: ImageIdentity) -> str:
     """Describe how another image differs from ``image``."""
     if other.shape != image.shape:
-        sizes = [" x ".join(map(str, one.shape)) for one in (other, image)]
+        sizes = [" x ".join(map(str, identity.shape)) for identity in (other, image)]
         return f"{other.name}, {sizes[0]} px; this one has {sizes[1]} px"
     if other.dtype != image.dtype:
         return f"{other.name}, of type {other.dtype}; this one is {image.dtype}"
@@ -130,7 +138,9 @@ def another_image(saved: ImageIdentity, image: ImageIdentity) -> str:
     """Describe how the image in a saved file differs from ``image``; "" if it is the same."""
     if not saved.content:
         return "the file does not name its image"
-    return "" if saved == image else difference(saved, image)
+    if saved == image:
+        return ""
+    return difference(saved, image)
 
 
 def identify_image(name: str, pixels: Any) -> ImageIdentity:
@@ -144,7 +154,10 @@ def identify_image(name: str, pixels: Any) -> ImageIdentity:
     dtype = np.dtype(pixels.dtype)
     digest = hashlib.blake2b(digest_size=16)
     is_small = math.prod(shape) * dtype.itemsize <= WHOLE
-    blocks = [(slice(None),) * len(shape)] if is_small else list(_samples(shape))
+    if is_small:
+        blocks = [(slice(None),) * len(shape)]
+    else:
+        blocks = list(_samples(shape))
     for block in with_ticks("Samples", blocks):
         part = np.ascontiguousarray(pixels[block])
         digest.update(part.astype(dtype.newbyteorder("<"), copy=False).tobytes())
@@ -160,8 +173,7 @@ def _samples(shape: Sequence[int]) -> Iterable[tuple[slice, ...]]:
     # Irrational steps that never coincide: fractional parts of square roots of primes.
     steps = [math.sqrt(prime) % 1 for prime in _PRIMES[: len(shape)]]
     for sample in range(_SAMPLES):
-        starts = [
-            int((sample * step + 0.5) % 1 * (whole - side + 1))
-            for step, whole, side in zip(steps, shape, sides, strict=True)
-        ]
+        starts = []
+        for step, whole, side in zip(steps, shape, sides, strict=True):
+            starts.append(int((sample * step + 0.5) % 1 * (whole - side + 1)))
         yield tuple(slice(s, s + side) for s, side in zip(starts, sides, strict=True))

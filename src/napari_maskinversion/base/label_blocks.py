@@ -40,7 +40,8 @@ def _block_shape(labels: Any, height: int, width: int) -> tuple[int, int]:
         columns = max(1, min(width, _WIDEST))
         return max(1, min(height, BLOCK // columns)), columns
     sizes = [c if isinstance(c, int) else int(max(c, default=1)) for c in chunks]
-    rows, columns = max(1, sizes[0]), max(1, sizes[1])
+    rows = max(1, sizes[0])
+    columns = max(1, sizes[1])
     columns *= max(1, min(-(-width // columns), _WIDEST // columns))
     return rows * max(1, BLOCK // (rows * columns)), columns
 
@@ -68,9 +69,10 @@ def as_whole_numbers(block: Array) -> Array:
                     f"contains {value}. Renumber its regions, for example with "
                     "skimage.segmentation.relabel_sequential."
                 )
+    if kind == "f":
+        return block.astype(np.int64, copy=False)
     # pandas reads native byte order only.
-    native = np.int64 if kind == "f" else block.dtype.newbyteorder("=")
-    return block.astype(native, copy=False)
+    return block.astype(block.dtype.newbyteorder("="), copy=False)
 
 
 def compact(block: Array) -> tuple[Array, Array]:
@@ -117,7 +119,8 @@ def crop_labels(
 
 def join(parts: list[Part]) -> tuple[tuple[int, int, int, int], Array]:
     """Return the union of masks: the box around them and a mask of that size."""
-    y0, x0 = min(part[0] for part in parts), min(part[1] for part in parts)
+    y0 = min(y for y, _, _ in parts)
+    x0 = min(x for _, x, _ in parts)
     y1 = max(y + mask.shape[0] for y, _, mask in parts)
     x1 = max(x + mask.shape[1] for _, x, mask in parts)
     if len(parts) == 1:
@@ -127,7 +130,8 @@ def join(parts: list[Part]) -> tuple[tuple[int, int, int, int], Array]:
             f"A region of {y1 - y0} x {x1 - x0} px is too large at full resolution; "
             "use a coarser level of the labels."
         )
-    kind = bool if all(mask.dtype.kind == "b" for *_, mask in parts) else np.float32
+    are_binary = all(mask.dtype.kind == "b" for _, _, mask in parts)
+    kind = bool if are_binary else np.float32
     union = np.zeros((y1 - y0, x1 - x0), dtype=kind)
     for y, x, mask in parts:
         place = union[y - y0 : y - y0 + mask.shape[0], x - x0 : x - x0 + mask.shape[1]]

@@ -123,6 +123,8 @@ def hold_alone(path: Path) -> Generator[None, None, None]:
 
 
 def _myself() -> str:
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]) if sys.argv else "a program"
+    command = "a program"
+    if sys.argv:
+        command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
     since = datetime.now().strftime("%H:%M")
     return f"process {os.getpid()} on {platform.node()} ({command[:60]}, since {since})"

@@ -61,7 +61,9 @@ class LruCache(Generic[Key, Value]):
         return list(self._values.values())
 
     def _size_of(self, value: Value) -> int:
-        return 1 if self._size is None else self._size(value)
+        if self._size is None:
+            return 1
+        return self._size(value)
 
     def _shrink(self, limit: int, fewest: int) -> None:
         while self._total > limit and len(self._values) > fewest:

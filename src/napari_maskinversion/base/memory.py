@@ -23,8 +23,8 @@ def total_memory(root: Path = Path("/")) -> int:
 
 def free_memory(root: Path = Path("/")) -> int:
     """Return the bytes that are free; ``root`` as in `total_memory`."""
-    rest = (max(0, limit - used) for limit, used in _limits(root))
-    return min([int(psutil.virtual_memory().available), *rest])
+    limits = (max(0, limit - used) for limit, used in _limits(root))
+    return min([int(psutil.virtual_memory().available), *limits])
 
 
 def _limits(root: Path) -> Iterator[tuple[int, int]]:

@@ -52,8 +52,8 @@ def then_on_cpu(attempts: Sequence[Attempt], note: str) -> list[Attempt]:
     """Add the same attempts on the CPU, the first with this note, unless they run there already."""
     if attempts[0].device == "cpu":
         return list(attempts)
-    first, *others = (replace(attempt, device="cpu") for attempt in attempts)
-    return [*attempts, replace(first, note=note), *others]
+    first, *later = (replace(attempt, device="cpu") for attempt in attempts)
+    return [*attempts, replace(first, note=note), *later]
 
 
 class OomFallback:
@@ -66,7 +66,9 @@ class OomFallback:
     def __init__(
         self, attempts: Sequence[Attempt], failure: str, *, also: tuple[type[Exception], ...] = ()
     ) -> None:
-        self._attempts, self._failure, self._also = list(attempts), failure, also
+        self._attempts = list(attempts)
+        self._failure = failure
+        self._also = also
         self._errors: tuple[type[Exception], ...] = (MemoryError, RuntimeError, *also)
         self._place = 0
 
@@ -105,11 +107,15 @@ class OomFallback:
             devices = [attempt.device for attempt in self._attempts]
             if before.device == "cpu" or "cpu" not in devices or not is_device_failure(error):
                 raise error
-            what, self._place = str(error).partition("\n")[0], devices.index("cpu")
-            note = f"{before.device} failed ({what}): going on on the CPU"
+            reason = str(error).partition("\n")[0]
+            self._place = devices.index("cpu")
+            note = f"{before.device} failed ({reason}): going on on the CPU"
             self._attempts[self._place] = replace(self.now, note=note)
             return before
-        tried = before.at_once if items is None else min(items, before.at_once)
+        if items is None:
+            tried = before.at_once
+        else:
+            tried = min(items, before.at_once)
         for place, attempt in enumerate(self._attempts):
             smaller = (attempt.resolution, attempt.device) != (before.resolution, before.device)
             if place > self._place and (smaller or attempt.at_once <= tried // 2):

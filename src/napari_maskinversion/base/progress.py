@@ -83,7 +83,9 @@ class Tick:
         """Share of the work that is done, 0..1; 0 if unknown."""
         if self.share is not None:
             return self.share
-        return self.done / self.total if self.total else 0.0
+        if self.total:
+            return self.done / self.total
+        return 0.0
 
 
 def tick(stage: str, done: int, total: int, note: str = "") -> None:
@@ -100,7 +102,9 @@ def tell(news: Any) -> None:
 
 def with_ticks(stage: str, items: Iterable[Item]) -> Iterator[Item]:
     """Yield items, and tick between two of them, at most ten times a second."""
-    total = len(items) if isinstance(items, Sized) else 0
+    total = 0
+    if isinstance(items, Sized):
+        total = len(items)
     last_tick = monotonic()
     for number, item in enumerate(items):
         if monotonic() - last_tick > INTERVAL:

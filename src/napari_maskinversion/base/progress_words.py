@@ -30,24 +30,29 @@ def fetching(name: str, size: str, license: str) -> str:
     return f"Fetching {name}: {size}, licence {license}"
 
 
-def encoding(layer: int = 0, layers: int = 0, what: str = "the image") -> str:
+def encoding(layer: int = 0, layers: int = 0, subject: str = "the image") -> str:
     """Return the text for an image being encoded: ``"Looking at the image, 50 %"``."""
-    return f"Looking at {what}" + (f", {100 * layer // layers} %" if layers else "")
+    return f"Looking at {subject}" + (f", {100 * layer // layers} %" if layers else "")
 
 
-def searching(what: str, count: int) -> str:
+def searching(subject: str, count: int) -> str:
     """Return the text for a search: ``"Searching 1,200 captions"``."""
-    return f"Searching {count:,} {what}"
+    return f"Searching {count:,} {subject}"
 
 
-def counted(what: str, done: int, total: int) -> str:
+def counted(subject: str, done: int, total: int) -> str:
     """Return how many are done: ``"Labels 32 of 1,200"``, or ``"Files 32"`` of an unknown total."""
-    return f"{what} {done:,} of {total:,}" if total else f"{what} {done:,}"
+    if total:
+        return f"{subject} {done:,} of {total:,}"
+    return f"{subject} {done:,}"
 
 
 def regions_at_step(first: int, last: int, total: int, step: int, steps: int) -> str:
     """Return the progress of a chunk: ``"Regions 1-16 of 40, step 3 of 10"``."""
-    which = f"Region {first}" if first == last else f"Regions {first}-{last}"
+    if first == last:
+        which = f"Region {first}"
+    else:
+        which = f"Regions {first}-{last}"
     return f"{which} of {total}, step {step} of {steps}"
 
 
@@ -58,7 +63,9 @@ def picture_at_step(picture: int, pictures: int, step: int, steps: int) -> str:
 
 def fetched(name: str, done: int, total: int) -> str:
     """Return the progress of a download: ``"Fetching ViT-B-16/openai: 12 of 600 MB"``."""
-    return f"Fetching {name}: {megabytes(done, total)}" if total else f"Fetching {name} ..."
+    if total:
+        return f"Fetching {name}: {megabytes(done, total)}"
+    return f"Fetching {name} ..."
 
 
 def checking(done: int, total: int) -> str:

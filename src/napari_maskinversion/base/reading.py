@@ -43,19 +43,19 @@ def is_address(path: Path | str) -> bool:
 
 
 def check_file(
-    path: Path, what: str = "file", *, most: int | None = None, folder: bool = False
+    path: Path, kind: str = "file", *, most: int | None = None, folder: bool = False
 ) -> int:
     """Refuse what is not there, not a file, or larger than ``most`` bytes; return its size."""
     try:
         size = path.stat().st_size
     except (OSError, ValueError) as error:  # ValueError: a null character
-        raise _unreadable(path, what, error) from None
+        raise _unreadable(path, kind, error) from None
     if path.is_dir() and not folder:
-        raise InputError(f"{path} is a folder; name one file ({what}).")
+        raise InputError(f"{path} is a folder; name one file ({kind}).")
     check_kind(path)
     if most is not None and size > most:
         raise InputError(
-            f"{path} has {size / 1e6:,.0f} MB; a {what} has at most {most / 1e6:,.0f} MB."
+            f"{path} has {size / 1e6:,.0f} MB; a {kind} has at most {most / 1e6:,.0f} MB."
         )
     return size
 
@@ -80,18 +80,18 @@ def is_of_macos(path: PurePath) -> bool:
     return of_finder or "__MACOSX" in path.parts
 
 
-def read_bytes(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> bytes:
+def read_bytes(path: Path, kind: str = "file", *, most: int = MOST_SETTINGS) -> bytes:
     """Read a whole file."""
-    check_file(path, what, most=most)
+    check_file(path, kind, most=most)
     try:
         return path.read_bytes()
     except OSError as error:
-        raise _unreadable(path, what, error) from None
+        raise _unreadable(path, kind, error) from None
 
 
-def read_text(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> str:
+def read_text(path: Path, kind: str = "file", *, most: int = MOST_SETTINGS) -> str:
     """Read a text file in UTF-8."""
-    return decoded(read_bytes(path, what, most=most), path)
+    return decoded(read_bytes(path, kind, most=most), path)
 
 
 def decoded(content: bytes, name: object) -> str:
@@ -106,37 +106,44 @@ def decoded(content: bytes, name: object) -> str:
 
 
 def read_rows(
-    path: Path, what: str = "table", *, needed: Sequence[str] = (), known: Collection[str] = ()
+    path: Path,
+    kind: str = "table",
+    *,
+    needed: Sequence[str] = (),
+    known_columns: Collection[str] = (),
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Read a CSV file in UTF-8: commas, semicolons or tabs between cells.
 
     The sign between cells is the one that finds most ``known`` columns, else most columns. Only one
     of several columns with the name of a known one can be right; if none is known, that is all.
     """
-    text = read_text(path, what)
+    text = read_text(path, kind)
     if match := re.match(r"sep=([,;\t])(?=[\r\n])", text):  # Excel's own line
-        text, separator = text[match.end() :], match[1]
+        text = text[match.end() :]
+        separator = match[1]
     else:
         head = next((line for line in text.splitlines() if line.strip()), "")
 
         def fits(sign: str) -> tuple[int, int]:
             cells = [cell.strip().strip('"').lower() for cell in head.split(sign)]
-            return sum(cell in known for cell in cells), len(cells)
+            return sum(cell in known_columns for cell in cells), len(cells)
 
         separator = max(",;\t", key=fits)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     columns: list[str] = []
-    rows, following = 0, 1
+    rows = 0
+    following = 1
     try:
         for cells in reader:
             # Where the row begins: a cell may span lines.
-            line, following = following, reader.line_num + 1
+            line = following
+            following = reader.line_num + 1
             cells = [cell.strip() for cell in cells]
             if not any(cells):
                 continue
             if not columns:
                 columns = [cell.lower() for cell in cells]
-                _check_columns(path, columns, needed, known or columns)
+                _check_columns(path, columns, needed, known_columns or columns)
                 continue
             if any(cells[len(columns) :]):
                 raise InputError(
@@ -191,14 +198,15 @@ def of_development_version(file: str, otherwise: str) -> InputError:
     )
 
 
-def read_json(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> Any:
+def read_json(path: Path, kind: str = "file", *, most: int = MOST_SETTINGS) -> Any:
     """Read a JSON file in UTF-8."""
-    return parse_json(read_bytes(path, what, most=most), path)
+    return parse_json(read_bytes(path, kind, most=most), path)
 
 
 def parse_json(text: str | bytes, name: object) -> Any:
     """Read JSON."""
-    text = decoded(text, name) if isinstance(text, bytes) else text
+    if isinstance(text, bytes):
+        text = decoded(text, name)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -215,7 +223,8 @@ def parse_yaml(content: bytes, name: object, *, texts: bool = False) -> Any:
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             lines: dict[tuple[str, str], int] = {}
             for key, _ in node.value:
-                about, line = (key.tag, str(key.value)), key.start_mark.line + 1
+                about = (key.tag, str(key.value))
+                line = key.start_mark.line + 1
                 if about in lines:
                     raise InputError(
                         f"{name} has {key.value!r} twice, in the lines {lines[about]} and "
@@ -225,16 +234,18 @@ def parse_yaml(content: bytes, name: object, *, texts: bool = False) -> Any:
             return super().construct_mapping(node, deep)
 
     if texts:
-        Loader.yaml_implicit_resolvers = {
-            start: [(tag, form) for tag, form in forms if tag.endswith(":null")]
-            for start, forms in Loader.yaml_implicit_resolvers.items()
-        }
+        resolvers = {}
+        for start, forms in Loader.yaml_implicit_resolvers.items():
+            resolvers[start] = [(tag, form) for tag, form in forms if tag.endswith(":null")]
+        Loader.yaml_implicit_resolvers = resolvers
     try:
         return yaml.load(decoded(content, name), Loader)
     except InputError:  # it is a ValueError
         raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that is none
-        line = f" in line {mark.line + 1}" if (mark := getattr(error, "problem_mark", None)) else ""
+        line = ""
+        if mark := getattr(error, "problem_mark", None):
+            line = f" in line {mark.line + 1}"
         why = f"{line} ({getattr(error, 'problem', None) or one_line(error)})"
     raise InputError(f"{name} is not YAML{why}.")
 
@@ -247,14 +258,14 @@ def validated(kind: type[Model], values: Any, name: object) -> Model:
         raise InputError(f"{name}: {config_error(error)}") from None
 
 
-def _unreadable(path: Path, what: str, error: OSError | ValueError) -> InputError:
+def _unreadable(path: Path, kind: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         if is_address(path):
             return InputError(f"{path} is an address on the network; download the file first.")
-        are = "are" if what == "masks" else "is"
-        return InputError(f"There {are} no {what} at {path}; check the path.")
+        are = "are" if kind == "masks" else "is"
+        return InputError(f"There {are} no {kind} at {path}; check the path.")
     reason = getattr(error, "strerror", None) or error
-    return InputError(f"{path} cannot be read as {what} ({reason}).")
+    return InputError(f"{path} cannot be read as {kind} ({reason}).")
 
 
 def read_npy_head(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -262,7 +273,10 @@ def read_npy_head(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     from numpy.lib import format as npy
 
     version = npy.read_magic(file)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    if version == (1, 0):
+        read = npy.read_array_header_1_0
+    else:
+        read = npy.read_array_header_2_0
     try:
         return read(file, max_header_size=MOST_NPY_HEAD)
     except TokenError as error:
@@ -290,7 +304,8 @@ def sha256_of(path: Path) -> str:
 def sha256_of_stream(file: ByteReader, size: int) -> str:
     """Return the SHA-256 of what an open file holds; ``size`` is its length for the progress."""
     digest = sha256()
-    done, last_tick = 0, monotonic()
+    done = 0
+    last_tick = monotonic()
     while piece := file.read(PIECE):
         digest.update(piece)
         done += len(piece)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from os import PathLike
 from typing import Any, overload
 
@@ -43,10 +44,14 @@ class Region:
 
         `corner` is the plane's pixel (y, x) of the mask's first one.
         """
-        rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+        rows = np.flatnonzero(mask.any(1))
+        columns = np.flatnonzero(mask.any(0))
         if not len(rows):
             return None
-        y0, x0, y1, x1 = int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
+        y0 = int(rows[0])
+        x0 = int(columns[0])
+        y1 = int(rows[-1]) + 1
+        x1 = int(columns[-1]) + 1
         y, x = corner
         return cls(region_id, (y + y0, x + x0, y + y1, x + x1), mask[y0:y1, x0:x1].copy())
 
@@ -175,7 +180,10 @@ class Regions(Sequence[Region]):
             raise MaskShapeError(
                 f"Masks must be an array (N, H, W), or (H, W) for one; got shape {stack.shape}."
             )
-        names = list(range(len(stack))) if ids is None else _checked(ids)
+        if ids is None:
+            names = list(range(len(stack)))
+        else:
+            names = _checked(ids)
         if len(names) != len(stack):
             raise MaskShapeError(f"There are {len(stack)} masks but {len(names)} ids.")
         regions = []
@@ -189,7 +197,9 @@ class Regions(Sequence[Region]):
     @classmethod
     def of(cls, masks: npt.ArrayLike | Regions) -> Regions:
         """Return regions unchanged, and masks as `from_masks` does."""
-        return masks if isinstance(masks, Regions) else cls.from_masks(masks)
+        if isinstance(masks, Regions):
+            return masks
+        return cls.from_masks(masks)
 
     def full_mask(self, index: int) -> npt.NDArray[Any]:
         """Return mask ``index`` on the whole plane, (H, W), in the dtype of the crop."""
@@ -224,7 +234,7 @@ class Regions(Sequence[Region]):
             If an id is unknown or in two groups, or a group has fewer than two.
         """
         chosen = [tuple(dict.fromkeys(group)) for group in groups]
-        times = Counter(name for group in chosen for name in group)
+        times = Counter(chain.from_iterable(chosen))
         self._check_known(times)
         for group in chosen:
             if len(group) < 2:
@@ -234,11 +244,11 @@ class Regions(Sequence[Region]):
         if twice := [name for name, count in times.items() if count > 1]:
             raise InputError(f"Region {min(twice)} is in two merged regions; use it once.")
         first = {group[0]: group for group in chosen}
-        own = {region.id: region for region in self}
+        regions_by_id = {region.id: region for region in self}
         result = []
         for region in self:
             if region.id in first:
-                members = [own[name] for name in first[region.id]]
+                members = [regions_by_id[name] for name in first[region.id]]
                 result.append(_union(members, first[region.id]))
             elif region.id not in times:
                 result.append(region)
@@ -247,17 +257,24 @@ class Regions(Sequence[Region]):
     def _check_known(self, ids: Iterable[int]) -> None:
         missing = sorted(set(ids) - set(self.ids))
         if missing:
-            own = listed(self.ids) or "none"
-            raise InputError(f"There is no region {listed(missing)} on this plane; it has {own}.")
+            ids_text = listed(self.ids) or "none"
+            raise InputError(
+                f"There is no region {listed(missing)} on this plane; it has {ids_text}."
+            )
 
 
 def _union(members: Sequence[Region], ids: tuple[int, ...]) -> Region:
-    box, mask = join([(one.bbox[0], one.bbox[1], one.mask) for one in members])
-    names = {one.name for one in members}
-    source_id = " ".join(one.source_id for one in members).strip()
-    name = names.pop() if len(names) == 1 else ""
-    first, *others = (one.values for one in members)
-    shared = {key: first[key] for key in first if all(own.get(key) == first[key] for own in others)}
+    box, mask = join([(member.bbox[0], member.bbox[1], member.mask) for member in members])
+    names = {member.name for member in members}
+    source_id = " ".join(member.source_id for member in members).strip()
+    name = ""
+    if len(names) == 1:
+        name = names.pop()
+    first, *later = (member.values for member in members)
+    shared = {}
+    for key in first:
+        if all(values.get(key) == first[key] for values in later):
+            shared[key] = first[key]
     return Region(ids[0], box, mask, ids, name=name, source_id=source_id, values=shared)
 
 
@@ -278,7 +295,8 @@ def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
     try:
         if hasattr(values, "detach"):  # a torch tensor; NumPy knows no bfloat16
             values = values.detach().cpu()
-            values = values.float() if values.is_floating_point() else values
+            if values.is_floating_point():
+                values = values.float()
         try:
             array = np.asarray(values)
         except TypeError:  # CuPy's arrays are moved to this memory on request only
@@ -298,7 +316,7 @@ def top_of_bits(peak: float) -> float:
 
 
 def _checked(ids: Sequence[int]) -> list[int]:
-    names = [int(one) for one in ids]
+    names = [int(number) for number in ids]
     if len(set(names)) < len(names) or not all(0 <= name <= LARGEST for name in names):
         raise InputError(
             f"Ids of regions are different numbers from 0 to {LARGEST}; got {listed(names)}."

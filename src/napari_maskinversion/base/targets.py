@@ -27,7 +27,8 @@ def check_targets(
 
     Also finishes or removes what a killed command left in their folders.
     """
-    targets, read = [file.absolute() for file in files], list(inputs)
+    targets = [file.absolute() for file in files]
+    read = list(inputs)
     places = [target.resolve() for target in targets]
     if twice := [place for place in places if places.count(place) > 1]:
         raise InputError(f"Two outputs are to be written to {twice[0]}; give each its own name.")
@@ -36,25 +37,28 @@ def check_targets(
     # A link to nothing is there, too.
     there = [target for target in targets if target.exists() or target.is_symlink()]
     for target in there:
-        fits = (is_our_folder or is_our_store)(target) if target.is_dir() else target.is_file()
+        if target.is_dir():
+            fits = (is_our_folder or is_our_store)(target)
+        else:
+            fits = target.is_file()
         if target.exists() and not fits:
-            is_what = "is a folder" if target.is_dir() else "is not a file"
-            raise InputError(f"{target} {is_what}; choose another name for what is written.")
+            fault = "is a folder" if target.is_dir() else "is not a file"
+            raise InputError(f"{target} {fault}; choose another name for what is written.")
         for file in read:
             inside = file.is_dir() and target.resolve().is_relative_to(file.resolve())
             if (inside and not is_ours(target)) or (
                 target.exists() and file.exists() and target.samefile(file)
             ):
-                what = f"a file of {file}" if file.is_dir() else file
+                input_text = f"a file of {file}" if file.is_dir() else file
                 raise InputError(
-                    f"Writing {target} would replace {what}, which is an input; choose another "
-                    "place (--overwrite does not replace inputs)."
+                    f"Writing {target} would replace {input_text}, which is an input; choose "
+                    "another place (--overwrite does not replace inputs)."
                 )
     foreign = [target for target in there if not is_ours(target)]
     if foreign and not overwrite:
         folder = foreign[0].parent
         names = ", ".join(target.name for target in foreign if target.parent == folder)
-        advice = ", or use --overwrite to replace them" * replaceable
+        advice = ", or use --overwrite to replace them" if replaceable else ""
         raise InputError(f"{folder} already has {names}; choose another folder{advice}.")
 
 

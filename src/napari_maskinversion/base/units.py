@@ -12,7 +12,8 @@ from .errors import InputError
 # pint knows them too, but takes a second of every start, and its symbol of a micron is "µ".
 _PREFIXES: Final = {"": "", "nano": "n", "micro": "µ", "milli": "m", "centi": "c", "kilo": "k"}
 _SHORT: Final = {
-    **{f"{p}{m}": f"{s}m" for p, s in _PREFIXES.items() for m in ("meter", "metre")},
+    **{f"{prefix}meter": f"{short}m" for prefix, short in _PREFIXES.items()},
+    **{f"{prefix}metre": f"{short}m" for prefix, short in _PREFIXES.items()},
     "um": "µm",
     "μm": "µm",  # Greek mu; the other one is the micro sign
     **dict.fromkeys(("micron", "microns"), "µm"),
@@ -42,7 +43,8 @@ class Georeference:
     def world(self, y: float, x: float) -> tuple[float, float]:
         """Return world ``(x, y)`` of plane coordinates; whole numbers are pixel centres."""
         a, b, c, d, e, f = self.transform
-        column, row = x + 0.5, y + 0.5
+        column = x + 0.5
+        row = y + 0.5
         return a * column + b * row + c, d * column + e * row + f
 
     def transposed(self) -> Georeference:

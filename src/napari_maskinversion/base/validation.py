@@ -30,11 +30,15 @@ class UnknownSettingError(ConfigError):
 
 
 def _nan_from_null(value: Any) -> Any:
-    return math.nan if value is None else value
+    if value is None:
+        return math.nan
+    return value
 
 
 def _null_from_nan(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    if math.isfinite(value):
+        return float(value)
+    return None
 
 
 FiniteOrNull = Annotated[
@@ -65,12 +69,16 @@ _WITHOUT_WIDTH: Final = re.compile(
 
 def composed(text: str) -> str:
     """Return a text in Unicode's form NFC: letters with accents that look the same are the same."""
-    return text if text.isascii() else normalize("NFC", text)
+    if text.isascii():
+        return text
+    return normalize("NFC", text)
 
 
 def without_hidden(text: str) -> str:
     """Return a text without signs that have no width and shape no letter."""
-    return text if text.isascii() else _WITHOUT_WIDTH.sub("", text)
+    if text.isascii():
+        return text
+    return _WITHOUT_WIDTH.sub("", text)
 
 
 def encodable(value: Any) -> Any:
@@ -125,12 +133,14 @@ class Config(FrozenModel):
         return type(self)(**{**dict(self), **values})
 
 
-def config_error(error: ValidationError, known: Sequence[str] = ()) -> ConfigError:
+def config_error(error: ValidationError, names: Sequence[str] = ()) -> ConfigError:
     """Return the first problem of a pydantic model as one line: field, rule, value."""
     problem = error.errors(include_url=False)[0]
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        use = f"; use {', '.join(known)}" if known else ""
+        use = ""
+        if names:
+            use = f"; use {', '.join(names)}"
         return UnknownSettingError(f"There is no setting {name!r}{use}.")
     if problem["type"] == "missing":
         return ConfigError(f"{name} is missing.")
@@ -142,5 +152,8 @@ def config_error(error: ValidationError, known: Sequence[str] = ()) -> ConfigErr
     rule = str(cause) if cause is not None else problem["msg"]
     rule = re.sub(r"a valid dictionary( or instance of \w+)?$", "an object", rule)
     name = name or "its content"
-    says = f"{name} must{rule[12:]}" if rule.startswith("Input should ") else f"{name}: {rule}"
+    if rule.startswith("Input should "):
+        says = f"{name} must{rule[12:]}"
+    else:
+        says = f"{name}: {rule}"
     return ConfigError(f"{says.rstrip('.')}; got {reprlib.repr(problem['input'])}.")

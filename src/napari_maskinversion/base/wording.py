@@ -9,13 +9,17 @@ from pathlib import PurePath
 
 def counted(count: int, noun: str) -> str:
     """Return how many there are: ``"1 region"``, ``"1,200 regions"``."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}s"
 
 
 def listed(names: Iterable[object], most: int = 5) -> str:
     """Return the first of some names: ``"a, b, c, d, e, ..."``."""
     texts = list(map(str, names))
-    return ", ".join(texts[:most]) + ", ..." * (len(texts) > most)
+    if len(texts) > most:
+        return ", ".join([*texts[:most], "..."])
+    return ", ".join(texts)
 
 
 def short_names(images: Iterable[str]) -> dict[str, str]:
@@ -36,4 +40,6 @@ def one_line(error: BaseException) -> str:
 def first_line(error: BaseException) -> str:
     """Return what an error of a library says, which may be a page, for a message of ours."""
     lines = str(error).strip().splitlines()
-    return lines[0][:200].rstrip(".") if lines else type(error).__name__
+    if lines:
+        return lines[0][:200].rstrip(".")
+    return type(error).__name__

@@ -125,7 +125,7 @@ def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
 def read_labels(file: Path, record: str, *, colours: str = "") -> NDArray[Any]:
     """Read an image of integers unchanged; ``colours`` says why (H, W, 3) would be wrong."""
     with opening(file, record, "annotation"):
-        pixels = decode(file, what="masks", colours=False)
+        pixels = decode(file, "masks", colours=False)
     if pixels.dtype.kind not in "iub":
         raise BadRecordError(f"{record}: {file} holds {pixels.dtype}, not whole numbers.")
     if colours and pixels.ndim != 2:

@@ -122,7 +122,7 @@ def _read_csv(path: Path) -> LabelFile:
         return _read_text(path)
     if "label" not in columns:
         raise InputError(f"{path} has no column 'label'; write it above the words.")
-    rows = read_rows(path, _WHAT, known={*_COLUMNS, *_ALIASES})
+    rows = read_rows(path, _WHAT, known_columns={*_COLUMNS, *_ALIASES})
     return LabelFile(labels=_collect(path, ((f"line {line}", _fields(row)) for line, row in rows)))
 
 
