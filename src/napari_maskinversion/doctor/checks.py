@@ -106,11 +106,13 @@ def without_home(text: str) -> str:
     """Replace the home folder by ``~``: reports are public, and it names the user."""
     home = str(Path.home())
     in_json = json.dumps(home)[1:-1]  # with its backslashes doubled
-    return text if len(home) < 2 else text.replace(in_json, "~").replace(home, "~")
+    if len(home) < 2:
+        return text
+    return text.replace(in_json, "~").replace(home, "~")
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 # -- commands that mend an installation -----------------------------------------------------------
@@ -119,19 +121,19 @@ def _count(number: int, what: str) -> str:
 # between two commands means the same to all. So a remedy has one command a line.
 
 
-def install(*what: str, command: str = "install") -> str:
+def install(*packages: str, command: str = "install") -> str:
     """Return the command that installs packages or takes options of ``pip install``."""
     if find_spec("pip") is None:  # as in environments that uv made
-        return _uv("uv", command, *what)
-    return " ".join([_python(), "-m pip", command, *map(_quoted, what)])
+        return _uv("uv", command, *packages)
+    return " ".join([_python(), "-m pip", command, *map(_quoted, packages)])
 
 
 def install_torch(backend: str = "auto", *options: str) -> str:
     """Return the commands that install the build of torch for this machine."""
-    what = ("install", *options, "torch", "torchvision", "--torch-backend", backend)
+    arguments = ("install", *options, "torch", "torchvision", "--torch-backend", backend)
     if shutil.which("uv"):
-        return _uv("uv", *what)
-    return f"{install('uv')}\n{_uv(f'{_python()} -m uv', *what)}"
+        return _uv("uv", *arguments)
+    return f"{install('uv')}\n{_uv(f'{_python()} -m uv', *arguments)}"
 
 
 def _uv(uv: str, *words: str) -> str:
@@ -145,11 +147,15 @@ def _python() -> str:
     on_path = shutil.which("python")
     # Links are not followed: the Pythons of all virtual environments lead to one file.
     same = on_path is not None and Path(on_path).absolute() == Path(sys.executable).absolute()
-    return "python" if same else _quoted(sys.executable)
+    if same:
+        return "python"
+    return _quoted(sys.executable)
 
 
 def _quoted(argument: str) -> str:
-    return argument if re.fullmatch(r"[\w./:\\+~=-]+", argument, re.ASCII) else f'"{argument}"'
+    if re.fullmatch(r"[\w./:\\+~=-]+", argument, re.ASCII):
+        return argument
+    return f'"{argument}"'
 
 
 # -- what may be broken ---------------------------------------------------------------------------
@@ -197,7 +203,10 @@ def _process(names: list[str]) -> tuple[str, str, str]:
         process.kill()
         return *process.communicate(), f"no answer within {_PATIENCE:.0f} s"
     code = process.returncode
-    by = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+    if code < 0:
+        by = f"was ended by {signal.Signals(-code).name}"
+    else:
+        by = f"ended with status {code}"
     return out, error, f"the process {by}"
 
 
@@ -221,7 +230,9 @@ def examine() -> Report:
         "cache": check_cache,
         "packages": check_packages,
     }
-    findings = (one for name, check in checks.items() for one in _checked(name, check))
+    findings = []
+    for name, check in checks.items():
+        findings.extend(_checked(name, check))
     return Report(__version__, tuple(findings))
 
 
@@ -247,12 +258,14 @@ def versions(names: Iterable[str]) -> dict[str, str]:
 
 def check_python() -> list[Finding]:
     """Check the version of Python and tell the system."""
-    conda = ", conda" if (Path(sys.prefix) / "conda-meta").is_dir() else ""
+    conda = ""
+    if (Path(sys.prefix) / "conda-meta").is_dir():
+        conda = ", conda"
     summary = f"{platform.python_version()}{conda}, {platform.platform()}"
     facts = {"executable": sys.executable, "prefix": sys.prefix}
     oldest, newest = _PYTHONS
     if not oldest <= sys.version_info[:2] <= newest:
-        tested = " to ".join(".".join(map(str, one)) for one in _PYTHONS)
+        tested = " to ".join(".".join(map(str, version)) for version in _PYTHONS)
         return [Finding("Python", "note", summary, f"tested are Python {tested}", facts)]
     return [Finding("Python", "ok", summary, "", facts)]
 
@@ -262,7 +275,9 @@ def torch_findings(probed: Probed) -> list[Finding]:
     if probed.failure:
         return [Finding("torch", "problem", *_broken_torch(probed))]
     facts = probed.facts
-    build = f"CUDA {facts['cuda']}" if facts["cuda"] else "CPU only"
+    build = "CPU only"
+    if facts["cuda"]:
+        build = f"CUDA {facts['cuda']}"
     build = f"ROCm {facts['hip']}" if facts["hip"] else build
     summary = f"{facts['version']}, built for: {build}; {facts['threads']} threads"
     device = Finding("device", *_device(facts))
@@ -315,8 +330,8 @@ def qt_finding(probed: Probed, bindings: Mapping[str, str]) -> Finding:
     say = partial(Finding, "Qt")
     listed = ", ".join(f"{name} {number}" for name, number in bindings.items())
     if not bindings:
-        what = "the command line works, the panel needs one ([all]: PyQt6, [pyside6]: PySide6)"
-        return say("note", f"none: {what}", install(f"{US}[all]"))
+        missing = "the command line works, the panel needs one ([all]: PyQt6, [pyside6]: PySide6)"
+        return say("note", f"none: {missing}", install(f"{US}[all]"))
     if probed.failure:
         return say("problem", f"{listed}: {probed.failure}", _remedy_for_qt(probed, bindings))
     facts = probed.facts
@@ -336,12 +351,13 @@ def qt_finding(probed: Probed, bindings: Mapping[str, str]) -> Finding:
 
 
 def _remedy_for_qt(probed: Probed, bindings: Mapping[str, str]) -> str:
-    text, wanted = f"{probed.failure} {probed.output}", os.environ.get("QT_API", "")
+    text = f"{probed.failure} {probed.output}"
+    wanted = os.environ.get("QT_API", "")
     if wanted and wanted.lower() not in map(str.lower, bindings):
         return f"unset QT_API ({wanted} is not installed)"
     if "cv2" in text:  # OpenCV brings a Qt of its own
-        wrong = install("opencv-python", "opencv-contrib-python", command="uninstall")
-        return f"{wrong}\n{install('opencv-python-headless')}"
+        uninstalled = install("opencv-python", "opencv-contrib-python", command="uninstall")
+        return f"{uninstalled}\n{install('opencv-python-headless')}"
     if re.search(r"lib(GL|EGL|OpenGL|xkbcommon|xcb|dbus)[\w-]*\.so|xcb|plugin", text):
         return LIBRARIES
     if "OpenGL" in text:
@@ -376,7 +392,10 @@ def check_models() -> list[Finding]:
     summary = ", ".join([f"{DEMO} (bundled)", *present])
     summary += "; downloads are forbidden (offline)" if is_offline() else ""
     if not present:
-        remedy = how_to_bring() if is_offline() else f"{US} models fetch {INSTEAD}"
+        if is_offline():
+            remedy = how_to_bring()
+        else:
+            remedy = f"{US} models fetch {INSTEAD}"
         summary += "; demo does not know photographs"
         return [Finding("models", "note", summary, remedy, states)]
     return [Finding("models", "ok", summary, "", states)]
@@ -392,8 +411,11 @@ def check_cache() -> list[Finding]:
     remedy = f"set {VARIABLE} to a folder with room, or see {US} models clear"
     if not os.access(nearest, os.W_OK):
         return [Finding("cache", "problem", f"{folder} cannot be written to", remedy)]
-    cache, free = usage(), shutil.disk_usage(nearest).free
-    parts = f" ({'; '.join(cache.lines())})" if cache.total else ""
+    cache = usage()
+    free = shutil.disk_usage(nearest).free
+    parts = ""
+    if cache.total:
+        parts = f" ({'; '.join(cache.lines())})"
     summary = f"{folder}: {readable(cache.total)}{parts}, {readable(free)} free"
     facts = {"folder": str(folder), "total": cache.total, "free": free}
     if free < 2e9:  # the largest common weights, ViT-L-14, have 1.7 GB
@@ -406,16 +428,20 @@ def check_packages() -> list[Finding]:
     from packaging.requirements import Requirement
 
     wanted = [Requirement(text) for text in requires(US) or []]
-    extras: dict[str, list[Requirement]] = {
-        extra: [one for one in wanted if one.marker and f'extra == "{extra}"' in str(one.marker)]
-        for extra in EXTRAS
-    }
-    needed = [one for one in wanted if "extra" not in str(one.marker)]
+    extras: dict[str, list[Requirement]] = {extra: [] for extra in EXTRAS}
+    needed = []
+    for requirement in wanted:
+        marker = str(requirement.marker)
+        if "extra" not in marker:
+            needed.append(requirement)
+        for extra in EXTRAS:
+            if f'extra == "{extra}"' in marker:
+                extras[extra].append(requirement)
     # A torchvision that was built for another torch ends with odd errors.
-    present = versions(one.name for one in wanted)
+    present = versions(requirement.name for requirement in wanted)
     if "torchvision" in present:
         pairs = map(Requirement, requires("torchvision") or [])
-        needed += [one for one in pairs if one.name == "torch"]
+        needed += [requirement for requirement in pairs if requirement.name == "torch"]
     return [packages_finding(needed, present), *extras_findings(extras, present)]
 
 
@@ -424,23 +450,32 @@ def packages_finding(needed: Iterable[Requirement], present: Mapping[str, str]) 
     facts = {"versions": dict(sorted(present.items()))}
     if problems := _unfit(needed, present):
         return Finding("packages", "problem", problems, install("--upgrade", US), facts)
-    named = [f"{name} {n}" for name, n in present.items() if name.replace("-", "_") in _NAMED]
+    named = []
+    for name, n in present.items():
+        if name.replace("-", "_") in _NAMED:
+            named.append(f"{name} {n}")
     return Finding("packages", "ok", f"fit their bounds: {', '.join(named)}", "", facts)
 
 
 def _unfit(needed: Iterable[Requirement], present: Mapping[str, str]) -> str:
     """Return what is missing or outside of its bounds; "" if nothing is."""
-    needed = [one for one in needed if not one.marker or one.marker.evaluate({"extra": ""})]
-    outside = [
-        f"{one.name} {present[one.name]} (needs {one.specifier})"
-        for one in needed
-        if one.name in present
-        # Without the build: torch 2.9.0+cu130 is 2.9.0.
-        and not one.specifier.contains(present[one.name].partition("+")[0], prereleases=True)
-    ]
-    missing = [one.name for one in needed if one.name not in present]
-    parts = [f"missing: {', '.join(missing)}"] if missing else []
-    parts += [f"outside of the bounds: {', '.join(outside)}"] if outside else []
+    missing = []
+    outside = []
+    for requirement in needed:
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        if requirement.name not in present:
+            missing.append(requirement.name)
+            continue
+        version = present[requirement.name]
+        without_build = version.partition("+")[0]  # torch 2.9.0+cu130 is 2.9.0
+        if not requirement.specifier.contains(without_build, prereleases=True):
+            outside.append(f"{requirement.name} {version} (needs {requirement.specifier})")
+    parts = []
+    if missing:
+        parts.append(f"missing: {', '.join(missing)}")
+    if outside:
+        parts.append(f"outside of the bounds: {', '.join(outside)}")
     return "; ".join(parts)
 
 
@@ -448,13 +483,21 @@ def extras_findings(
     extras: Mapping[str, Iterable[Requirement]], present: Mapping[str, str]
 ) -> list[Finding]:
     """Tell which extras are installed, and what the others are for."""
-    whole = [name for name, group in extras.items() if all(r.name in present for r in group)]
+    whole = []
+    for name, group in extras.items():
+        if all(r.name in present for r in group):
+            whole.append(name)
     absent = [name for name in extras if name not in whole]
-    said = [f"installed: {', '.join(whole)}"] if whole else []
+    said = []
+    if whole:
+        said = [f"installed: {', '.join(whole)}"]
     if absent:
-        said.append("not installed: " + "; ".join(f"{one} ({EXTRAS[one]})" for one in absent))
+        texts = [f"{extra} ({EXTRAS[extra]})" for extra in absent]
+        said.append(f"not installed: {'; '.join(texts)}")
     names = f"{US}[{','.join(absent)}]"
-    remedy = f"for those that you need:\n{install(names)}" if absent else ""
+    remedy = ""
+    if absent:
+        remedy = f"for those that you need:\n{install(names)}"
     return [Finding("extras", "ok", "; ".join(said), remedy, {"installed": whole})]
 
 
@@ -471,6 +514,7 @@ def _torch() -> Facts:
         torch.zeros(1).numpy()  # fails where torch is older than NumPy
         from ..engine.compute.devices import kernels_text
 
+    texts = [" ".join(str(warning.message).split()) for warning in caught]
     return {
         "version": str(torch.__version__),
         "cuda": torch.version.cuda,
@@ -479,21 +523,23 @@ def _torch() -> Facts:
         "kernels": kernels_text(torch.device("cuda", 0)) if gpus else "",
         "mps": bool(torch.backends.mps.is_available()),
         "threads": int(torch.get_num_threads()),
-        "warnings": [" ".join(str(warning.message).split()) for warning in caught],
+        "warnings": texts,
     }
 
 
 def _qt() -> Facts:
     # By name, here and below: only the panel depends on Qt and napari.
     qtpy = import_module("qtpy")
-    widgets, gui = import_module("qtpy.QtWidgets"), import_module("qtpy.QtGui")
+    widgets = import_module("qtpy.QtWidgets")
+    gui = import_module("qtpy.QtGui")
     version = str(qtpy.PYQT_VERSION or qtpy.PYSIDE_VERSION or "")
     facts = {"binding": qtpy.API_NAME, "version": version, "qt": qtpy.QT_VERSION, "renderer": ""}
     displays = map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))
     if sys.platform.startswith("linux") and not any(displays):
         return facts  # an application would end the process
     application = widgets.QApplication(["doctor"])
-    surface, context = gui.QOffscreenSurface(), gui.QOpenGLContext()
+    surface = gui.QOffscreenSurface()
+    context = gui.QOpenGLContext()
     surface.create()
     if not context.create() or not context.makeCurrent(surface):
         raise RuntimeError("Qt cannot make an OpenGL context")
