@@ -119,7 +119,9 @@ _TABLE: Final = (
     _unclip("l", "ViT-L", "openai", "stable-diffusion-2-1-unclip-small"),
 )
 
-DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType({one.name: one for one in _TABLE})
+DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
+    {decoder.name: decoder for decoder in _TABLE}
+)
 
 
 def get_decoder(name: str) -> Decoder:
@@ -131,7 +133,7 @@ def get_decoder(name: str) -> Decoder:
 
 def decoder_that_fits(clip_model: str) -> Decoder | None:
     """Return the decoder that was trained on a model's embeddings; None if there is none."""
-    return next((one for one in _TABLE if one.clip_model == clip_model), None)
+    return next((decoder for decoder in _TABLE if decoder.clip_model == clip_model), None)
 
 
 def default_folder(decoder: Decoder) -> Path:
@@ -164,7 +166,10 @@ class DecoderFolder:
         if (published and name != self.clip_model) or width not in (None, self.width):
             values = "" if width is None else f" ({width} values)"
             fits = decoder_that_fits(name)
-            instead = "" if fits is None else f", or the decoder {fits.name}"
+            if fits is None:
+                instead = ""
+            else:
+                instead = f", or the decoder {fits.name}"
             raise ModelError(
                 f"{self.decoder.title} draws embeddings of {self.clip_model} ({self.width} "
                 f"values), not of {name}{values}; use that model{instead}."
@@ -173,19 +178,21 @@ class DecoderFolder:
 
 def _weights(decoder: Decoder, path: Path) -> list[Path]:
     """Return the files of weights of a decoder in a folder."""
-    files = [path / part.folder / name for part in decoder.parts for name in part.files]
+    files = []
+    for part in decoder.parts:
+        for name in part.files:
+            files.append(path / part.folder / name)
     return [file for file in files if file.suffix == ".safetensors"]
 
 
 def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
     """Check that a decoder is on this machine, whole and in the layout of diffusers."""
     path = default_folder(decoder) if folder is None else folder
-    missing = [
-        (part, name)
-        for part in decoder.parts
-        for name in part.files
-        if not (path / part.folder / name).is_file()
-    ]
+    missing = []
+    for part in decoder.parts:
+        for name in part.files:
+            if not (path / part.folder / name).is_file():
+                missing.append((part, name))
     if missing:
         raise ModelError(_missing(decoder, path, missing))
     scheduler = _settings(path / "scheduler" / "scheduler_config.json")
@@ -202,7 +209,10 @@ def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
 def prior_file(place: Path | None = None) -> Path:
     """Return the file of the prior's weights, by default in the cache."""
     folder = place or cache_folder() / "diffusion" / PRIOR_REPOSITORY.rpartition("/")[2]
-    file = folder if folder.suffix == ".safetensors" else folder / SAFETENSORS
+    if folder.suffix == ".safetensors":
+        file = folder
+    else:
+        file = folder / SAFETENSORS
     if file.is_file():
         return file
     raise ModelError(
@@ -228,8 +238,12 @@ def count_parameters(file: Path) -> int:
 
 def _settings(file: Path) -> dict[str, Any]:
     """Return the settings that a JSON file holds; none if it holds none, or there is no file."""
-    values = read_json(file) if file.is_file() else None
-    return values if isinstance(values, dict) else {}
+    values = None
+    if file.is_file():
+        values = read_json(file)
+    if isinstance(values, dict):
+        return values
+    return {}
 
 
 def _width(decoder: Decoder, path: Path) -> int:
@@ -240,7 +254,9 @@ def _width(decoder: Decoder, path: Path) -> int:
         fits = unet.get("encoder_hid_dim_type") == "image_proj"
     else:
         both = unet.get("projection_class_embeddings_input_dim")
-        width = both // 2 if isinstance(both, int) else None
+        width = None
+        if isinstance(both, int):
+            width = both // 2
         fits = unet.get("class_embed_type") == "projection"
     if not fits or not isinstance(width, int):
         raise ModelError(
@@ -253,7 +269,9 @@ def _width(decoder: Decoder, path: Path) -> int:
 def _missing(decoder: Decoder, path: Path, missing: list[tuple[Part, str]]) -> str:
     files = " ".join(f"{part.folder}/{name}" for part, name in missing)
     size = sum(part.size_gb for part, name in missing if name.endswith(".safetensors"))
-    amount = f"{size_text(round(size * 1e9))}, " if size else ""
+    amount = ""
+    if size:
+        amount = f"{size_text(round(size * 1e9))}, "
     state = "complete" if path.is_dir() else "there"
     about = f"{amount}licence {decoder.license}"
     if decoder.original:

@@ -61,8 +61,12 @@ class Drawer:
     """A loaded decoder."""
 
     def __init__(self, folder: DecoderFolder, device: torch.device, dtype: torch.dtype) -> None:
-        self.folder, self.device, self.dtype = folder, device, dtype
-        load = _kandinsky if folder.decoder.family == "kandinsky" else _unclip
+        self.folder = folder
+        self.device = device
+        self.dtype = dtype
+        load = _unclip
+        if folder.decoder.family == "kandinsky":
+            load = _kandinsky
         with computing(), _quiet(), _fitting(folder, device):
             self._pipeline = load(folder.path, dtype).to(device)
         self._pipeline.set_progress_bar_config(disable=True)
@@ -75,10 +79,10 @@ class Drawer:
             tick(STEP, next(steps), len(self._pipeline.scheduler.timesteps))
             return {}  # no tensor is changed
 
-        own: dict[str, Any] = {"prompt": condition.prompt, "callback": step_done}
+        arguments: dict[str, Any] = {"prompt": condition.prompt, "callback": step_done}
         if self.folder.decoder.family == "kandinsky":
             nothing = self._row(condition.nothing)
-            own = {"negative_image_embeds": nothing, "callback_on_step_end": step_done}
+            arguments = {"negative_image_embeds": nothing, "callback_on_step_end": step_done}
         with computing(), _fitting(self.folder, self.device):
             drawn = self._pipeline(
                 image_embeds=self._row(condition.embedding),
@@ -88,7 +92,7 @@ class Drawer:
                 guidance_scale=float(settings.guidance or 0.0),
                 generator=torch.Generator("cpu").manual_seed(condition.seed),
                 output_type="np",
-                **own,
+                **arguments,
             )
         image = np.asarray(drawn.images[0])
         if not np.isfinite(image).all():
@@ -129,11 +133,11 @@ def _part(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
         model, report = kind.from_pretrained(
             folder, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
-        for what in ("missing", "unexpected", "mismatched"):
-            names = [str(name) for name in report.get(f"{what}_keys") or ()]
+        for fault in ("missing", "unexpected", "mismatched"):
+            names = [str(name) for name in report.get(f"{fault}_keys") or ()]
             names = [name for name in names if not name.endswith(_STALE)]
             if names:  # a warning of theirs, and a picture of noise
-                raise ValueError(f"{len(names)} {what}, such as {min(names)}")
+                raise ValueError(f"{len(names)} {fault}, such as {min(names)}")
     except Exception as error:  # whatever a strange value of a configuration leads to
         if is_out_of_memory(error):
             raise
@@ -145,10 +149,12 @@ def _part(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
     return model.to(dtype).eval().requires_grad_(False)
 
 
-def _scheduler(folder: Path, known: tuple[str, ...]) -> Any:
+def _scheduler(folder: Path, supported: tuple[str, ...]) -> Any:
     name = read_json(folder / "scheduler_config.json").get("_class_name")
-    if name not in known:
-        raise ModelError(f"{folder} names the scheduler {name}; it must be {' or '.join(known)}.")
+    if name not in supported:
+        raise ModelError(
+            f"{folder} names the scheduler {name}; it must be {' or '.join(supported)}."
+        )
     return getattr(schedulers, name).from_pretrained(folder, local_files_only=True)
 
 

@@ -110,23 +110,30 @@ class Imagined:
         return [*files, target / RECORD]
 
     def _json(self) -> str:
-        pictures = [
-            {"file": picture.file, "regions": list(picture.regions), "seed": picture.seed}
-            for picture in self.pictures
-        ]
+        pictures = []
+        for picture in self.pictures:
+            pictures.append(
+                {"file": picture.file, "regions": list(picture.regions), "seed": picture.seed}
+            )
         return json.dumps({**self.record, "pictures": pictures}, indent=1, allow_nan=False) + "\n"
 
 
 def title_of(regions: tuple[int, ...]) -> str:
     """Return what a picture of these regions is called."""
     names = ", ".join(map(str, regions))
-    return f"Region{'s' * (len(regions) > 1)} {names}" if regions else WHOLE_IMAGE
+    if not regions:
+        return WHOLE_IMAGE
+    if len(regions) == 1:
+        return f"Region {names}"
+    return f"Regions {names}"
 
 
 def file_of(regions: tuple[int, ...], seed: int) -> str:
     """Return the name of a picture's file: ``"region-3+5_seed-0.png"``."""
-    what = f"region-{'+'.join(map(str, regions))}" if regions else "cls"
-    return f"{what}_seed-{seed}.png"
+    subject = "cls"
+    if regions:
+        subject = f"region-{'+'.join(map(str, regions))}"
+    return f"{subject}_seed-{seed}.png"
 
 
 def _write(picture: Picture, file: Path) -> None:

@@ -154,7 +154,10 @@ def load_prior(file: Path, expected: tuple[int, int]) -> SubjectPrior:
         state = load_file(file)
         inner, width = state["proj_in.weight"].shape
         length = state["positional_embedding"].shape[1] - _ADDED
-        blocks = {name.split(".")[1] for name in state if name.startswith("transformer_blocks.")}
+        blocks = set()
+        for name in state:
+            if name.startswith("transformer_blocks."):
+                blocks.add(name.split(".")[1])
         with torch.device("meta"):  # what the shapes promise is not allocated
             prior = SubjectPrior(width=width, inner=inner, layers=len(blocks), length=length)
         prior.load_state_dict(state, strict=True, assign=True)
@@ -196,16 +199,20 @@ def predict(
 
 def places_of(prompt: TextStates, subject: TextStates, text: str, word: str) -> tuple[int, ...]:
     """Return the places of a word's tokens in a prompt."""
-    own, wanted = prompt.words, subject.words
-    starts = [
-        start
-        for start in range(len(own) - len(wanted) + 1)
-        if wanted and own[start : start + len(wanted)] == wanted
-    ]
+    words = prompt.words
+    wanted = subject.words
+    starts = []
+    for start in range(len(words) - len(wanted) + 1):
+        if wanted and words[start : start + len(wanted)] == wanted:
+            starts.append(start)
     if not starts:
         raise InputError(
             f"The model does not see the subject {word!r} in the prompt {text!r}, which may be too "
             "long; write it near the beginning."
         )
     # The first token is the start of the text.
-    return tuple(1 + start + place for start in starts for place in range(len(wanted)))
+    places = []
+    for start in starts:
+        for place in range(len(wanted)):
+            places.append(1 + start + place)
+    return tuple(places)

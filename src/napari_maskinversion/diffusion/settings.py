@@ -14,7 +14,9 @@ Norm = Literal["optimised", "cls"]
 
 MOST_STEPS: Final = 1000
 MOST_GUIDANCE: Final = 50.0
-SMALLEST, LARGEST, SIDE_STEP = 64, 2048, 64  # sides of pictures in pixels
+SMALLEST = 64
+LARGEST = 2048
+SIDE_STEP = 64  # sides of pictures in pixels
 MOST_PICTURES: Final = 16
 MOST_SEED: Final = 2**32 - 1
 
@@ -88,15 +90,20 @@ class PictureSettings(FrozenModel):
 
     def filled(self) -> Self:
         """Return settings with the decoder's defaults in place of None."""
-        own = {name: value for name, value in self.model_dump().items() if value is not None}
+        chosen = {}
+        for name, value in self.model_dump().items():
+            if value is not None:
+                chosen[name] = value
         usual = {name: getattr(self.spec, name) for name in ("steps", "guidance", "size")}
-        return type(self)(**{**usual, **own})
+        return type(self)(**{**usual, **chosen})
 
     def dtype_on(self, device: str) -> str:
         """Return the name of the decoder's dtype on a device."""
         if self.dtype != "auto":
             return self.dtype
-        return "float16" if device.startswith("cuda") else "float32"
+        if device.startswith("cuda"):
+            return "float16"
+        return "float32"
 
     @property
     def seeds(self) -> range:
