@@ -57,10 +57,13 @@ def crop_backgrounds(
         # photo pixels per scene pixel: from a detail at full resolution to the whole photograph
         factor = most**scale if most > 1 else most
         level = min(max(int(np.log2(max(factor, 1))), 0), len(levels) - 1)
-        photo, factor = levels[level], factor / 2**level
+        photo = levels[level]
+        factor = factor / 2**level
         _, height, width = photo.shape
-        h, w = min(int(size[0] * factor), height), min(int(size[1] * factor), width)
-        y, x = int(down * (height - h)), int(across * (width - w))
+        h = min(int(size[0] * factor), height)
+        w = min(int(size[1] * factor), width)
+        y = int(down * (height - h))
+        x = int(across * (width - w))
         piece = photo[:, y : y + h, x : x + w]
         piece = piece.flip(2) if mirror < 0.5 else piece
         out[i] = F.interpolate(piece[None], size, mode="bilinear", align_corners=False)[0]
@@ -72,9 +75,11 @@ def _atlas(
     photos: tuple[tuple[Tensor, ...], ...], device: str
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Return by level all photographs as one block (1, 3, D, H, W), and their sizes (D, 2)."""
-    blocks, sizes = [], []
+    blocks = []
+    sizes = []
     for level in zip(*photos, strict=True):
-        height, width = (max(photo.shape[axis] for photo in level) for axis in (1, 2))
+        height = max(photo.shape[1] for photo in level)
+        width = max(photo.shape[2] for photo in level)
         block = torch.zeros(1, 3, len(level), height, width)
         for i, photo in enumerate(level):
             block[0, :, i, : photo.shape[1], : photo.shape[2]] = photo
@@ -98,25 +103,27 @@ def crops_together(
     places = [(torch.arange(side, device=device) + 0.5) / side for side in size]
     out = torch.empty(count, 3, *size, device=device)
     for i, (block, whole) in enumerate(zip(blocks, sizes, strict=True)):
-        at = (level == i).nonzero()[:, 0]
-        if not len(at):
+        of_level = (level == i).nonzero()[:, 0]
+        if not len(of_level):
             continue
-        cut = torch.minimum((wanted * (factor[at] / 2**i)[:, None]).floor(), whole[which[at]])
-        first = (chance[at, 2:4] * (whole[which[at]] - cut)).floor()
-        across = torch.where(chance[at, 4:] < 0.5, 1 - places[1], places[1])
+        cut = torch.minimum(
+            (wanted * (factor[of_level] / 2**i)[:, None]).floor(), whole[which[of_level]]
+        )
+        first = (chance[of_level, 2:4] * (whole[which[of_level]] - cut)).floor()
+        across = torch.where(chance[of_level, 4:] < 0.5, 1 - places[1], places[1])
         # as interpolation does it: nothing beyond the crop's own border pixels
         ys = first[:, :1] + (places[0] * cut[:, :1] - 0.5).clamp(min=0).minimum(cut[:, :1] - 1)
         xs = first[:, 1:] + (across * cut[:, 1:] - 0.5).clamp(min=0).minimum(cut[:, 1:] - 1)
         depth, height, width = block.shape[2:]
-        shape = (len(at), *size)
+        shape = (len(of_level), *size)
         grid = torch.stack(
             [
                 (2 * xs / (width - 1) - 1)[:, None, :].expand(shape),
                 (2 * ys / (height - 1) - 1)[:, :, None].expand(shape),
-                (2 * which[at] / max(depth - 1, 1) - 1)[:, None, None].expand(shape),
+                (2 * which[of_level] / max(depth - 1, 1) - 1)[:, None, None].expand(shape),
             ],
             -1,
         )
         pieces = F.grid_sample(block, grid[None], align_corners=True, padding_mode="border")
-        out[at] = pieces[0].transpose(0, 1)
+        out[of_level] = pieces[0].transpose(0, 1)
     return out

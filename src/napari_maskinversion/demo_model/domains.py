@@ -65,7 +65,9 @@ class Picture:
 def data_folder() -> Path | None:
     """Return the folder of the real images, or None."""
     named = os.environ.get(FOLDER_VARIABLE)
-    return Path(named) if named and Path(named).is_dir() else None
+    if named and Path(named).is_dir():
+        return Path(named)
+    return None
 
 
 def split_of(kind: str, name: str, index: int) -> Split:
@@ -74,15 +76,22 @@ def split_of(kind: str, name: str, index: int) -> Split:
         tile = int(re.findall(r"\d+", name)[0])
         if tile in _TEST_TILES:
             return "test"
-        return "validation" if tile in _VALIDATION_TILES else "train"
+        if tile in _VALIDATION_TILES:
+            return "validation"
+        return "train"
     if index % 5 == 0:
         return "test"
-    return "validation" if index % 20 == 1 else "train"
+    if index % 20 == 1:
+        return "validation"
+    return "train"
 
 
 def load(folder: Path, split: Split, kinds: Sequence[str] = KINDS) -> list[Picture]:
     """Read every picture of a split."""
-    pictures = [read_picture(f, kind) for kind in kinds for f in files_of(folder, split, kind)]
+    pictures = []
+    for kind in kinds:
+        for f in files_of(folder, split, kind):
+            pictures.append(read_picture(f, kind))
     return [picture for picture in pictures if picture is not None]
 
 
@@ -118,10 +127,11 @@ def annotation_of(file: Path, kind: str) -> Path:
 def _fitting(labels: NDArray[Any], pixels: NDArray[np.uint8], file: Path) -> NDArray[Any]:
     """Refuse a label image whose size differs from its image."""
     if labels.shape != pixels.shape[:2]:
-        one, other = (" x ".join(map(str, shape)) for shape in (labels.shape, pixels.shape[:2]))
+        labels_size = " x ".join(map(str, labels.shape))
+        pixels_size = " x ".join(map(str, pixels.shape[:2]))
         raise InputError(
-            f"{file} is {one} px, its image {other} px; a label image has one number for each "
-            "pixel of its image."
+            f"{file} is {labels_size} px, its image {pixels_size} px; a label image has one number "
+            "for each pixel of its image."
         )
     return labels
 
@@ -142,7 +152,8 @@ def _aerial(file: Path, pixels: NDArray[np.uint8]) -> Picture:
         )
     parts = label(classes, background=0, connectivity=1)
     regions = np.zeros(classes.shape, np.int32)
-    boxes, labels = [], []
+    boxes = []
+    labels = []
     for props in regionprops(parts):
         if props.area >= LEAST_AERIAL:
             boxes.append(props.bbox)
@@ -155,7 +166,8 @@ def _aerial(file: Path, pixels: NDArray[np.uint8]) -> Picture:
 
 
 def _blood(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:
-    noted, (height, width) = annotation_of(file, "blood"), pixels.shape[:2]
+    noted = annotation_of(file, "blood")
+    height, width = pixels.shape[:2]
     page = ElementTree.parse(noted)
     size = page.find("size")
     if size is not None:
@@ -165,20 +177,25 @@ def _blood(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:
                 f"{noted} is of an image of {sides[0]} x {sides[1]} px; its image has {width} x "
                 f"{height} px."
             )
-    boxes, labels, known = [], [], np.zeros((height, width), bool)
+    boxes = []
+    labels = []
+    annotated = np.zeros((height, width), bool)
     for thing in page.iter("object"):
         label = _BLOOD[thing.findtext("name", "")]
         if (box := thing.find("bndbox")) is None:
             continue
         x0, y0, x1, y1 = (int(box.findtext(k, "")) for k in _CORNERS)
-        y0, x0, y1, x1 = max(y0, 0), max(x0, 0), min(y1, height), min(x1, width)
+        y0 = max(y0, 0)
+        x0 = max(x0, 0)
+        y1 = min(y1, height)
+        x1 = min(x1, width)
         if min(y1 - y0, x1 - x0) >= 8:
             boxes.append((y0, x0, y1, x1))
             labels.append(label)
-            known[y0:y1, x0:x1] = True
+            annotated[y0:y1, x0:x1] = True
     if not boxes:
         return None
-    return Picture("blood", file.stem, pixels, np.array(boxes), np.array(labels), None, known)
+    return Picture("blood", file.stem, pixels, np.array(boxes), np.array(labels), None, annotated)
 
 
 def _nuclei(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:
@@ -189,7 +206,8 @@ def _nuclei(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:
     colours = np.abs(pixels - pixels.mean(2, keepdims=True)).mean() > 2.5
     if pixels.mean() > 100 and not colours:
         return None  # neither fluorescence nor a stain
-    regions, boxes = np.zeros(ids.shape, np.int32), []
+    regions = np.zeros(ids.shape, np.int32)
+    boxes = []
     for props in regionprops(ids):
         if props.area >= 40:
             boxes.append(props.bbox)

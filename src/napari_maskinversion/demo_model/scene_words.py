@@ -43,20 +43,26 @@ class Name:
     def phrases(self) -> tuple[str, ...]:
         """All phrases; the plain name in the first templates comes first."""
         words = (self.name, *self.synonyms)
-        return tuple(t.format(w) for w in words for t in (*TEMPLATES, *self.templates))
+        phrases = []
+        for w in words:
+            for t in (*TEMPLATES, *self.templates):
+                phrases.append(t.format(w))
+        return tuple(phrases)
 
 
 def _read() -> tuple[Name, ...]:
     text = files(__package__).joinpath("vocabulary.csv").read_text("utf-8")
-    return tuple(
-        Name(
-            name=row["name"],
-            group=row["group"],
-            synonyms=tuple(s for s in row["synonyms"].split("|") if s),
-            icons=tuple(row["icons"].split("|")),
+    names = []
+    for row in csv.DictReader(text.splitlines()):
+        names.append(
+            Name(
+                name=row["name"],
+                group=row["group"],
+                synonyms=tuple(s for s in row["synonyms"].split("|") if s),
+                icons=tuple(row["icons"].split("|")),
+            )
         )
-        for row in csv.DictReader(text.splitlines())
-    )
+    return tuple(names)
 
 
 OBJECTS: Final[tuple[Name, ...]] = _read()
@@ -157,5 +163,6 @@ def names_in(sentence: str, names: Sequence[Name]) -> list[str]:
         word = f" {entry.name} "
         if word in text:
             places[entry.name] = text.index(word)
-            text = text.replace(word, " " * len(word))
+            blanks = "".ljust(len(word))  # of the same length: other places stay
+            text = text.replace(word, blanks)
     return sorted(places, key=lambda name: places[name])

@@ -139,7 +139,8 @@ def compose(
     drawings = sprites[0].shape[1]
     names = drawings if named is None else named
     counts = counts.to(device).clamp(max=names)
-    batch, most = len(counts), int(counts.max())
+    batch = len(counts)
+    most = int(counts.max())
     labels = torch.rand(batch, names, generator=rng, device=device).argsort(1)[:, :most]
     if look.strangers and drawings > names:
         use = torch.rand(batch, generator=rng, device=device) < look.strangers
@@ -150,7 +151,9 @@ def compose(
     pool = torch.tensor(range(sprites[0].shape[0]) if styles is None else styles, device=device)
     drawn = _styles(sprites, rng, pool, labels)
     borrowing = look.restyling is not None and look.restyling.borrowed > 0
-    lenders = _styles(sprites, rng, pool, labels) if borrowing else drawn
+    lenders = drawn
+    if borrowing:
+        lenders = _styles(sprites, rng, pool, labels)
     centres, diameters = _place(rng, counts, most, size, look)
     images = _background(rng, batch, size, look)
     if look.photographs:
@@ -176,11 +179,12 @@ def compose(
     labels = torch.where(labels >= names, DISTRACTOR, labels)
     visible = torch.zeros(batch, most, *size, device=device)
     for m in range(most):  # later objects lie on top
-        here, layer = scene[slot == m], objects[slot == m]
+        scenes_with_object = scene[slot == m]
+        layer = objects[slot == m]
         alpha = layer[:, 3:]
-        images[here] = images[here] * (1 - alpha) + layer[:, :3]
-        visible[here, :m] *= 1 - alpha
-        visible[here, m] = alpha[:, 0]
+        images[scenes_with_object] = images[scenes_with_object] * (1 - alpha) + layer[:, :3]
+        visible[scenes_with_object, :m] *= 1 - alpha
+        visible[scenes_with_object, m] = alpha[:, 0]
     if look.distractors:
         visible, labels = _with_distractors(rng, visible, labels, look.distractors)
     if look.blurred:
@@ -213,15 +217,15 @@ def _with_distractors(
     taken = F.max_pool2d(visible.amax(1, keepdim=True), tile, ceil_mode=True)
     taken = F.interpolate(F.max_pool2d(taken, 3, 1, 1), (height, width))[:, 0] > 0.05
     where = torch.rand(batch, height * width, generator=rng, device=device)
-    at = where.masked_fill(taken.flatten(1), -1).argmax(1)
-    ys = torch.arange(height, device=device)[None, :, None] - (at // width)[:, None, None]
-    xs = torch.arange(width, device=device)[None, None, :] - (at % width)[:, None, None]
+    middles = where.masked_fill(taken.flatten(1), -1).argmax(1)
+    ys = torch.arange(height, device=device)[None, :, None] - (middles // width)[:, None, None]
+    xs = torch.arange(width, device=device)[None, None, :] - (middles % width)[:, None, None]
     radius = torch.rand(batch, 1, 1, generator=rng, device=device) * 0.12 + 0.08
     disc = (ys**2 + xs**2 <= (radius * min(height, width)) ** 2) & ~taken
-    asked = torch.rand(batch, generator=rng, device=device) < share
-    asked &= disc.flatten(1).float().mean(1) > 0.01
-    label = torch.where(asked, DISTRACTOR, NOTHING)
-    extra = disc.float() * asked[:, None, None]
+    has_disc = torch.rand(batch, generator=rng, device=device) < share
+    has_disc &= disc.flatten(1).float().mean(1) > 0.01
+    label = torch.where(has_disc, DISTRACTOR, NOTHING)
+    extra = disc.float() * has_disc[:, None, None]
     return torch.cat([visible, extra[:, None]], 1), torch.cat([labels, label[:, None]], 1)
 
 
@@ -229,7 +233,10 @@ def _place(
     rng: torch.Generator, counts: Tensor, most: int, size: tuple[int, int], look: SceneStyle
 ) -> tuple[Tensor, Tensor]:
     """Draw centres (B, M, 2) as x, y in pixels and diameters (B, M), avoiding heavy overlap."""
-    batch, (height, width), tries, device = len(counts), size, 16, rng.device
+    batch = len(counts)
+    height, width = size
+    tries = 16
+    device = rng.device
     low, high = torch.tensor(
         [SIZES[c] for c in counts.tolist()], dtype=torch.float32, device=device
     ).T[:, :, None]
@@ -265,7 +272,8 @@ def _draw(
     look: SceneStyle,
 ) -> Tensor:
     """Render each of K objects on its own canvas, (K, 4, H, W), colours times alpha."""
-    count, device = len(labels), rng.device
+    count = len(labels)
+    device = rng.device
 
     def uniform() -> Tensor:
         return torch.rand(count, generator=rng, device=device)
@@ -281,7 +289,8 @@ def _draw(
     gamma = (look.colour * normal()).exp().clamp(0.6, 1.6)
     mix = torch.diag_embed((look.colour * normal(3)).exp().clamp(0.6, 1.5))
     if look.odd:
-        kind, hue = uniform(), 2 * math.pi * uniform()
+        kind = uniform()
+        hue = 2 * math.pi * uniform()
         hue = torch.where(kind < look.odd, hue, 0.0)
         # a rotation about the grey axis is a circulant matrix of three weights
         third = 2 * math.pi / 3
@@ -294,7 +303,8 @@ def _draw(
         torch.arange(size[1], device=device) + 0.5,
         indexing="ij",
     )
-    dx, dy = xs - centres[:, 0, None, None], ys - centres[:, 1, None, None]
+    dx = xs - centres[:, 0, None, None]
+    dy = ys - centres[:, 1, None, None]
     u = (cos * dx + sin * dy) / half / (stretch * flip)[:, None, None]
     v = (cos * dy - sin * dx) / half * stretch[:, None, None]
     grid = torch.stack([u, v], -1)
@@ -306,16 +316,20 @@ def _draw(
         level[diameters <= sprites[i].shape[-1]] = i
     out = torch.zeros(count, 4, *size, device=device)
     for i, sprite in enumerate(sprites):
-        at = (level == i).nonzero()[:, 0]
-        if len(at):
-            texture = sprite[drawn[at], labels[at]]
+        of_level = (level == i).nonzero()[:, 0]
+        if len(of_level):
+            texture = sprite[drawn[of_level], labels[of_level]]
             if change is not None:
-                texture = change.borrow(texture, sprites[-1][lenders[at], labels[at]], rng)
-            texture = _recolour(texture, gamma[at], mix[at])
+                texture = change.borrow(
+                    texture, sprites[-1][lenders[of_level], labels[of_level]], rng
+                )
+            texture = _recolour(texture, gamma[of_level], mix[of_level])
             if change is not None:
                 texture = change.paint(texture, rng)
-            out[at] = F.grid_sample(texture, grid[at], align_corners=False)
-    return out if change is None else change.outline(out, grid, rng)
+            out[of_level] = F.grid_sample(texture, grid[of_level], align_corners=False)
+    if change is None:
+        return out
+    return change.outline(out, grid, rng)
 
 
 def _recolour(texture: Tensor, gamma: Tensor, mix: Tensor) -> Tensor:
