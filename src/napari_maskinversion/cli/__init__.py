@@ -26,9 +26,9 @@ def _without_commands(error: Exception) -> NoReturn:
         report = examine()
         print(report.json() if "--json" in sys.argv else report.text())
         sys.exit(1)
-    what = " ".join(f"{type(error).__name__}: {error}".split())
+    error_text = " ".join(f"{type(error).__name__}: {error}".split())
     print(
-        f"Error: a package is missing or broken ({what}); "
+        f"Error: a package is missing or broken ({error_text}); "
         "'napari-maskinversion doctor' says what to do.",
         file=sys.stderr,
     )

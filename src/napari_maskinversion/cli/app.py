@@ -209,8 +209,8 @@ def _internal(error: Exception, words: list[str]) -> NoReturn:
     """End the program for an error that is ours; it is raised again with --debug."""
     if _DEBUG in words:
         raise error
-    what = " ".join(f"{type(error).__name__}: {error}".split())
-    say(f"Internal error ({what}); please report it. {_DEBUG} shows where it happened.")
+    error_text = " ".join(f"{type(error).__name__}: {error}".split())
+    say(f"Internal error ({error_text}); please report it. {_DEBUG} shows where it happened.")
     sys.exit(INTERNAL)
 
 

@@ -91,7 +91,7 @@ class Words:
     @property
     def are_named(self) -> bool:
         """Whether there are labels or captions, besides the names in files of regions."""
-        return any(one is not None for one in (self.labels, self.classifier, self.captions))
+        return any(source is not None for source in (self.labels, self.classifier, self.captions))
 
     def vocabulary(self, threshold: float | None) -> Vocabulary | None:
         """Return the labels with their prompts; None without labels."""
@@ -109,15 +109,22 @@ class Words:
     @property
     def only_list(self) -> str | None:
         """The labels as a project holds them: a classifier stands for its words."""
-        vocabulary = None if self.classifier is None else self.vocabulary(None)
+        if self.classifier is None:
+            vocabulary = None
+        else:
+            vocabulary = self.vocabulary(None)
         if vocabulary is None:
             return self.labels
-        return to_text(vocabulary.full_labels) if self.labels else str(self.classifier)
+        if self.labels:
+            return to_text(vocabulary.full_labels)
+        return str(self.classifier)
 
     @property
     def extended(self) -> Path | None:
         """The classifier that ranks these labels, too."""
-        return self.classifier if self.labels else None
+        if self.labels:
+            return self.classifier
+        return None
 
     def sentences(self) -> CaptionSource | None:
         """Return the captions; refuses a file that has none."""
@@ -135,7 +142,9 @@ def bank_of(
     """
     stopped = partial(_stopped, source.place(model, out))
     with following(_show_embedded, MofNCompleteColumn(), remaining=True, stopped=stopped):
-        return source.finish(model) if repair else source.bank(model, out)
+        if repair:
+            return source.finish(model)
+        return source.bank(model, out)
 
 
 def _show_embedded(bar: ProgressBar, news: Tick) -> None:
@@ -180,7 +189,9 @@ def build_command(
     loaded = load(settings.changed({"model": model or source.known_model}))
     bank = bank_of(source, loaded, out, repair=source.folder is not None)
     skipped = bank.record.skipped
-    more = f" ({skipped})" if skipped else ""
+    more = ""
+    if skipped:
+        more = f" ({skipped})"
     say(f"{len(bank):,} captions{more}, model {bank.record.model}, in:")
     echo(bank.folder)
 

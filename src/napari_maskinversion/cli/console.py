@@ -59,7 +59,9 @@ def print_table(
     """
     table = Table(title=escape(title))
     for column in columns:
-        justify: JustifyMethod = "right" if column in right else "left"
+        justify: JustifyMethod = "left"
+        if column in right:
+            justify = "right"
         table.add_column(escape(column), justify=justify, no_wrap=column == whole)
     for row in rows:
         table.add_row(*(escape(cell) for cell in row), end_section=row == last)
@@ -113,10 +115,10 @@ class ProgressBar:
             self._progress.start()
             self._task = self._progress.add_task(escape(text), total=total)
         self._progress.update(self._task, description=escape(text), completed=done, total=total)
-        now = monotonic()
-        if self._tells and now - self._told > _EVERY:
-            self._told = now
-            say(f"{text}{left(done, total, now - self._begun)}")
+        time = monotonic()
+        if self._tells and time - self._told > _EVERY:
+            self._told = time
+            say(f"{text}{left(done, total, time - self._begun)}")
 
     def show_parts(self, shares: Mapping[str, float]) -> None:
         """Show a bar below the first one for each of these names; others go away."""
@@ -154,6 +156,11 @@ def left(done: float, total: float, seconds: float) -> str:
     """Return the time that is left in words, if enough is done to tell; all parts count alike."""
     if done < _TELLING or done >= total:
         return ""
-    rest = (total - done) / done * seconds
-    words = f"{rest:.0f} s" if rest < 90 else f"{rest / 60:.0f} min"
-    return f", about {words if rest < 5400 else f'{rest / 3600:.1f} h'} left"
+    seconds_left = (total - done) / done * seconds
+    if seconds_left < 90:
+        words = f"{seconds_left:.0f} s"
+    elif seconds_left < 5400:
+        words = f"{seconds_left / 60:.0f} min"
+    else:
+        words = f"{seconds_left / 3600:.1f} h"
+    return f", about {words} left"

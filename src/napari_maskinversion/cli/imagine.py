@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,11 +106,10 @@ def imagine_command(
     )
     groups = request.groups(queries)
     settings = RunSettings(window="whole").changed({**changes, **chosen_regions(queries)})
-    files = [
-        file_of(tuple(name for query in group for name in query), one)
-        for group in (*groups, ())
-        for one in request.pictures.seeds
-    ]
+    files = []
+    for group in (*groups, ()):
+        for seed in request.pictures.seeds:
+            files.append(file_of(tuple(chain.from_iterable(group)), seed))
     read = input_files(image, masks, changes.get("model"))
     planned = [out / name for name in (*files, RECORD)]
     check_targets(planned, overwrite=False, inputs=read, replaceable=False)
@@ -125,9 +125,9 @@ def imagine_command(
         wanted, fingerprint = _embed(carried, job, queries)
     with following(_show, remaining=True) as bar:
         bar.show(LOADING_DECODER)
-        made = draw(carried, load_decoder(carried), wanted)
+        drawn = draw(carried, load_decoder(carried), wanted)
     record = record_of(carried, settings.model, fingerprint, settings, source=job.source)
-    written = Imagined(pictures=tuple(made), record=record).save(out)
+    written = Imagined(pictures=tuple(drawn), record=record).save(out)
     say(f"Wrote {', '.join(file.name for file in written)} in {out}")
 
 

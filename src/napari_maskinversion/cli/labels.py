@@ -28,13 +28,13 @@ labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help
 
 def _named(name: str) -> Vocabulary:
     """Read a file, or a preset by its name."""
-    known = name in (entry.name for entry in presets())
+    is_preset = name in (entry.name for entry in presets())
     is_file = _is_file(name)
     suffix = Path(name).suffix.lower()
-    if not (is_file or known or name.startswith(PREFIX) or suffix in FILE_SUFFIXES):
+    if not (is_file or is_preset or name.startswith(PREFIX) or suffix in FILE_SUFFIXES):
         names = ", ".join(entry.name for entry in presets())
         raise InputError(f"{name!r} is neither a label file nor a preset ({names}).")
-    return vocabulary_of(f"{PREFIX}{name}" if known and not is_file else name)
+    return vocabulary_of(f"{PREFIX}{name}" if is_preset and not is_file else name)
 
 
 def _is_file(name: str) -> bool:
@@ -50,10 +50,11 @@ def _described(vocabulary: Vocabulary, name: str) -> LabelFile:
 @labels.command("list")
 def list_command() -> None:
     """List the vocabularies that come with the package."""
-    rows = [
-        (one.name, str(len(one.vocabulary.labels)), one.description, one.source)
-        for one in presets()
-    ]
+    rows = []
+    for entry in presets():
+        rows.append(
+            (entry.name, str(len(entry.vocabulary.labels)), entry.description, entry.source)
+        )
     print_table(("name", "labels", "what", "source"), rows, right=("labels",), whole="name")
     echo(f"To use one: --labels {PREFIX}coco; to see it: labels show coco")
 

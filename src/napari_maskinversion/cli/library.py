@@ -140,11 +140,11 @@ def info_command(place: Place) -> None:
     echo(f"{about['regions']} regions ({states or 'none'}) of {about['images']} images")
     echo(f"{about['bytes'] / 1e6:,.1f} MB; vectors that 'library compact' drops: {about['holes']}")
     rows = []
-    for number, one in about["spaces"].items():
-        method = str(one["space"]).partition("/")[2] or "maskinversion"
-        known = ("regions", "model", "space", "architecture")
-        more = (f"{name.rpartition('.')[2]} {one[name]}" for name in one if name not in known)
-        rows.append((str(number), str(one["regions"]), one["model"], method, ", ".join(more)))
+    for number, space in about["spaces"].items():
+        method = str(space["space"]).partition("/")[2] or "maskinversion"
+        listed = ("regions", "model", "space", "architecture")
+        more = (f"{name.rpartition('.')[2]} {space[name]}" for name in space if name not in listed)
+        rows.append((str(number), str(space["regions"]), space["model"], method, ", ".join(more)))
     print_table(("space", "regions", "model", "method", "settings"), rows, right=("regions",))
 
 
@@ -228,7 +228,8 @@ def train_command(
 ) -> None:
     """Learn a classifier from decisions; --classifier of run and batch ranks words by it."""
     opened = Library.open(place)
-    out = out if out.suffix.lower() == SUFFIX else out.with_name(out.name + SUFFIX)
+    if out.suffix.lower() != SUFFIX:
+        out = out.with_name(out.name + SUFFIX)
     check_targets([out], overwrite=overwrite)
     trained = opened.train(labels, features=features, templates=template or (), **filters.where)
     names = ("class", "decisions", "right", "95 %")
@@ -249,17 +250,17 @@ def _print(answers: pd.DataFrame, title: str) -> None:
     planes = answers["plane"].any()
     shown = [name for name in columns if name != "plane" or planes]
     names = short_names(answers["image"])
-    rows = [
-        [
-            f"{row[name]:.3f}"
-            if name == "similarity"
-            else names[row[name]]
-            if name == "image"
-            else str(row[name])
-            for name in shown
-        ]
-        for _, row in answers.iterrows()
-    ]
+    rows = []
+    for _, row in answers.iterrows():
+        cells = []
+        for name in shown:
+            if name == "similarity":
+                cells.append(f"{row[name]:.3f}")
+            elif name == "image":
+                cells.append(names[row[name]])
+            else:
+                cells.append(str(row[name]))
+        rows.append(cells)
     print_table(shown, rows, title, right=("id", "region", "similarity"))
 
 
@@ -286,7 +287,9 @@ def remove_command(
     ] = None,
 ) -> None:
     """Remove regions from a library; images and results stay as they are."""
-    chosen: Any = {"ids": regions} if regions else {}
+    chosen: Any = {}
+    if regions:
+        chosen = {"ids": regions}
     count = Library.open(place).remove(**{**filters.where, **chosen})
     say(f"Removed {count} regions from {place}")
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Self
 
 import typer
 
+from ..base import wording
 from ..base.errors import InputError
 from ..batch.batch_model_sharing import Here
 from ..batch.batch_running import Plan, Underway, run_batch
@@ -65,7 +66,9 @@ class ManyImages:
 
     def pairs(self) -> Pairs:
         """Return what the options name, and say what was left out."""
-        images, regions, table = self.images, self.regions, self.table
+        images = self.images
+        regions = self.regions
+        table = self.table
         if (images is None) == (table is None) or (table is not None and regions is not None):
             raise InputError("Name images by --images and --regions, or both by --table.")
         if table is not None and self.positions:
@@ -88,7 +91,7 @@ def say_first(notes: Sequence[str]) -> None:
 
 def counted(count: int) -> str:
     """Return a number of images in words."""
-    return f"{count} image{'s' * (count != 1)}"
+    return wording.counted(count, "image")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +133,14 @@ class Where:
     def executor(self, tasks: Sequence[ImageTask]) -> TaskExecutor:
         """Return what does the work."""
         count = min(self.workers or 1, len(tasks))
-        device = tasks[0].settings.device if tasks else "cpu"
+        device = "cpu"
+        if tasks:
+            device = tasks[0].settings.device
         if tasks and self.dask is not None:
             return DaskCluster(self.dask, count, device=device)
-        return Workers(count, gpus_for(device)) if count > 1 else Here()
+        if count > 1:
+            return Workers(count, gpus_for(device))
+        return Here()
 
 
 def problems_of(work: Plan, executor: TaskExecutor) -> tuple[dict[str, str], set[str]]:
@@ -147,12 +154,18 @@ def problems_of(work: Plan, executor: TaskExecutor) -> tuple[dict[str, str], set
         reports[report.name] = report
 
     follow(work.tasks, executor, check_task, keep, title="Checked")
-    in_order = [reports[task.name] for task in work.tasks]
-    say_first([note for report in in_order for note in report.notes])
-    failed = [report for report in in_order if report.problem]
+
+    notes: list[str] = []
     bare = dict.fromkeys(work.bare, NO_REGIONS)
-    bare |= {report.name: report.problem for report in failed if report.bare}
-    problems = {report.name: report.problem for report in failed if not report.bare}
+    problems = {}
+    for task in work.tasks:
+        report = reports[task.name]
+        notes += report.notes
+        if report.problem and report.bare:
+            bare[report.name] = report.problem
+        elif report.problem:
+            problems[report.name] = report.problem
+    say_first(notes)
     if len(bare) == len(work.tasks) + len(work.bare) + len(work.done):
         return bare, set()
     say_first([f"{name} is left out: {why}" for name, why in bare.items()])
@@ -183,7 +196,8 @@ class BatchProgress:
 
     def __init__(self, total: int, title: str) -> None:
         self.done = 0
-        self._total, self._title = total, title
+        self._total = total
+        self._title = title
         self._bar = ProgressBar(remaining=True)
 
     def __enter__(self) -> Self:

@@ -52,9 +52,9 @@ def list_command(
                 f"{spec.name}: from {spec.source}, activation {spec.activation}, tokenizer "
                 f"{spec.tokenizer or 'of CLIP'}, --template {spec.prompts}"
             )
-    for one in ELSEWHERE.values():
-        if domain in (None, one.domain):
-            echo(one.text)
+    for model in ELSEWHERE.values():
+        if domain in (None, model.domain):
+            echo(model.text)
     echo(
         "Input: working resolution (native) in pixels. Most other name/tag pairs of "
         "open_clip with a vision transformer and local checkpoint files work too."
@@ -92,11 +92,10 @@ def clear_command(
     if only is not None:
         names = [name.strip() for name in only.split(",") if name.strip()]
     cache = usage()
-    contents = [
-        f"{kind.title} ({readable(cache.sizes[kind.name])})"
-        for kind in KINDS
-        if kind.name in names and cache.sizes[kind.name]
-    ]
+    contents = []
+    for kind in KINDS:
+        if kind.name in names and cache.sizes[kind.name]:
+            contents.append(f"{kind.title} ({readable(cache.sizes[kind.name])})")
     if not contents and set(names) <= set(cache.sizes):
         say(f"There is nothing to clear in {cache.folder}")
         return
@@ -122,7 +121,10 @@ def fetch_command(
     """Download a model's weights. After Ctrl-C the next fetch continues."""
     from ..regions.sam.sam_checkpoints import get_checkpoint, is_checkpoint
 
-    path = fetch_sam(get_checkpoint(name)) if is_checkpoint(name) else fetch_model(name)
+    if is_checkpoint(name):
+        path = fetch_sam(get_checkpoint(name))
+    else:
+        path = fetch_model(name)
     echo(f"{name} is at {path}")
 
 
@@ -181,7 +183,10 @@ def calibrate_command(
     info = results.info
     path = keep_calibration(info.fingerprint, info.settings, calibration)
     limits = {"least margin": calibration.margin, "least overlap": calibration.overlap}
-    texts = [f"{title} {value:.4f}" for title, value in limits.items() if value is not None]
+    texts = []
+    for title, value in limits.items():
+        if value is not None:
+            texts.append(f"{title} {value:.4f}")
     echo(", ".join(texts))
     say(f"Of {calibration.right} right answers, {calibration.right_kept:.0%} are not flagged.")
     if calibration.wrong_flagged is None:
@@ -194,10 +199,15 @@ def calibrate_command(
 def methods_command() -> None:
     """List the methods to embed a region: what they do and what they cost."""
     cost = f"{TYPICAL} regions cost, passes"
-    rows = [
-        (one.name, f"{one.title}: {one.about}", f"{one.image + TYPICAL * one.region:.0f}")
-        for one in list_methods()
-    ]
+    rows = []
+    for method in list_methods():
+        rows.append(
+            (
+                method.name,
+                f"{method.title}: {method.about}",
+                f"{method.image + TYPICAL * method.region:.0f}",
+            )
+        )
     about = "what the model sees, and where the embedding comes from"
     print_table(("--method", about, cost), rows, right=(cost,))
     say("Join two of them by + to average them, for example maskinversion+crop.")

@@ -107,7 +107,8 @@ class Output:
             raise InputError(
                 "--polygons is about COCO; add coco to --format, or leave --polygons out."
             )
-        targets, read = [self.out / name for name in names], input_files(*inputs)
+        targets = [self.out / name for name in names]
+        read = input_files(*inputs)
         check_targets(targets, overwrite=self.overwrite, inputs=read)
         return hold(self.out)
 
@@ -144,39 +145,49 @@ def with_settings(
     With ``only_chosen`` it receives those that the user wrote, by key, as ``changes``. Its other
     parameters are read as by `with_option_groups`.
     """
-    settings = {
-        setting.key.replace(".", "_"): setting
-        for setting in fields_of(model=model)
-        if (setting.group in wanted and setting.extra.get("cli") is not False)
-        or setting.key in wanted
-        if setting.key not in without
-    }
+    settings = {}
+    for setting in fields_of(model=model):
+        if (
+            (setting.group in wanted and setting.extra.get("cli") is not False)
+            or setting.key in wanted
+        ) and setting.key not in without:
+            settings[setting.key.replace(".", "_")] = setting
     usual = model().changed(defaults or {})
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         command = with_option_groups(command)
         parameters = inspect.signature(command, eval_str=True).parameters
-        own = [value for name, value in parameters.items() if name not in ("settings", "changes")]
-        options = [
-            _parameter(
-                name,
-                setting,
-                None if _is_list(setting) else usual.get(setting.key),
-                (help or {}).get(setting.key),
+        own_parameters = []
+        for name, value in parameters.items():
+            if name not in ("settings", "changes"):
+                own_parameters.append(value)
+        options = []
+        for name, setting in settings.items():
+            options.append(
+                _parameter(
+                    name,
+                    setting,
+                    None if _is_list(setting) else usual.get(setting.key),
+                    (help or {}).get(setting.key),
+                )
             )
-            for name, setting in settings.items()
-        ]
 
         def call(ctx: typer.Context | None = None, **values: Any) -> None:
             changes = {}
             for name, setting in settings.items():
                 value = values.pop(name)
                 if ctx is None or _is_written(ctx, name):
-                    changes[setting.key] = tuple(value or ()) if _is_list(setting) else value
-            received = {"settings": usual.changed(changes)} if ctx is None else {"changes": changes}
-            command(**values, **received)
+                    changes[setting.key] = value
+                    if _is_list(setting):
+                        changes[setting.key] = tuple(value or ())
+            if ctx is None:
+                command(**values, settings=usual.changed(changes))
+            else:
+                command(**values, changes=changes)
 
-        return _with_parameters(call, command, [*[_CONTEXT] * only_chosen, *own, *options])
+        return _with_parameters(
+            call, command, [*[_CONTEXT] * only_chosen, *own_parameters, *options]
+        )
 
     return decorate
 
@@ -194,17 +205,23 @@ def with_paper(
         preset |= {key.replace(".", "_"): value, key.rpartition(".")[2]: value}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = dict(inspect.signature(command).parameters)
-        values = {name: preset[name] for name in own if name in preset and name not in without}
+        parameters = dict(inspect.signature(command).parameters)
+        values = {}
+        for name in parameters:
+            if name in preset and name not in without:
+                values[name] = preset[name]
 
         def call(ctx: typer.Context, **chosen: Any) -> None:
             _at_work.set(ctx)
-            paper = chosen["paper"] if "paper" in own else chosen.pop("paper")
+            if "paper" in parameters:
+                paper = chosen["paper"]
+            else:
+                paper = chosen.pop("paper")
             command(**(_as_in_the_paper(ctx, chosen, values) if paper else chosen))
 
         flag = Parameter("paper", Parameter.KEYWORD_ONLY, default=False, annotation=Paper)
-        added = () if "paper" in own else (flag,)
-        return _with_parameters(call, command, [_CONTEXT, *own.values(), *added])
+        added = () if "paper" in parameters else (flag,)
+        return _with_parameters(call, command, [_CONTEXT, *parameters.values(), *added])
 
     return decorate
 
@@ -214,14 +231,20 @@ def _as_in_the_paper(
 ) -> dict[str, Any]:
     """Set the options that the user did not give; name the others."""
     options = {option.name: option for option in context.command.params}
-    result, kept = dict(chosen), []
+    result = dict(chosen)
+    kept = []
     for name, value in values.items():
         if not _is_written(context, name):
             result[name] = value
         elif chosen[name] != value:
-            option, own = options[name].opts[0], chosen[name]
-            words = map(str, own) if isinstance(own, list) else () if own is True else (str(own),)
-            kept.append(" ".join((option, *words)))
+            option = options[name].opts[0]
+            value_given = chosen[name]
+            words = [option]
+            if isinstance(value_given, list):
+                words += map(str, value_given)
+            elif value_given is not True:
+                words.append(str(value_given))
+            kept.append(" ".join(words))
     if kept:
         say(f"The paper's setting, but with your {', '.join(kept)}.")
     return result
@@ -259,7 +282,10 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 def _flat_parameters(function: Any, usual: Any = None) -> Iterator[Parameter]:
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        default = parameter.default if usual is None else getattr(usual, name)
+        if usual is None:
+            default = parameter.default
+        else:
+            default = getattr(usual, name)
         kind = parameter.annotation
         if is_dataclass(kind):
             yield from _flat_parameters(kind, None if default is Parameter.empty else default)
@@ -275,9 +301,14 @@ def _call(function: Any, values: Mapping[str, Any]) -> Any:
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         kind = parameter.annotation
         if _is_group(kind):
-            arguments[name] = kind(**{one.key: values[one.key] for one in _options_of(kind)})
+            arguments[name] = kind(
+                **{setting.key: values[setting.key] for setting in _options_of(kind)}
+            )
         else:
-            arguments[name] = _call(kind, values) if is_dataclass(kind) else values[name]
+            if is_dataclass(kind):
+                arguments[name] = _call(kind, values)
+            else:
+                arguments[name] = values[name]
     return function(**arguments)
 
 
@@ -288,7 +319,7 @@ def _is_group(kind: Any) -> bool:
 
 
 def _options_of(kind: type[BaseModel]) -> list[Setting]:
-    return [one for one in fields_of(model=kind) if one.extra.get("cli") is not False]
+    return [setting for setting in fields_of(model=kind) if setting.extra.get("cli") is not False]
 
 
 def _parameter(name: str, setting: Setting, default: Any, help: str | None = None) -> Parameter:
@@ -338,7 +369,9 @@ def _type(setting: Setting) -> Any:
         return list[str] | None
     if _choices(annotation):
         optional = type(None) in get_args(annotation)
-        return str | None if optional else str
+        if optional:
+            return str | None
+        return str
     return annotation
 
 
@@ -349,4 +382,6 @@ def _is_list(setting: Setting) -> bool:
 def _choices(annotation: Any) -> tuple[str, ...]:
     if get_origin(annotation) in (Union, UnionType):
         return next((c for part in get_args(annotation) if (c := _choices(part))), ())
-    return get_args(annotation) if get_origin(annotation) is Literal else ()
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return ()

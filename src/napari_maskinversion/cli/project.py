@@ -61,14 +61,18 @@ def new_command(
     """Make a project: pair images with regions, and keep words and settings."""
     file = project_file(place)
     pairs = many.pairs().pairs
-    inputs = [path for one in pairs for path in (one.image, one.regions) if path]
+    inputs = []
+    for pair in pairs:
+        for path in (pair.image, pair.regions):
+            if path:
+                inputs.append(path)
     inputs += input_files(
         words.labels, words.classifier, words.captions, many.table, settings.model
     )
     check_targets([file], overwrite=overwrite, inputs=inputs)
     folder = file.parent
     check_library(into, folder / OUT)
-    made = Project(
+    new_project = Project(
         labels=stored_labels(words.only_list, folder),
         classifier=None if words.extended is None else relative(words.extended, folder),
         templates=tuple(words.template or ()),
@@ -79,10 +83,10 @@ def new_command(
         images=project_images(pairs, folder),
     )
     words.sentences()  # refuses what are no captions
-    made.vocabulary(folder, settings.threshold)  # refuses what are no labels
+    new_project.vocabulary(folder, settings.threshold)  # refuses what are no labels
     folder.mkdir(parents=True, exist_ok=True)
-    write_project(made, file)
-    say(f"Wrote {counted(len(made.images))} in {file}")
+    write_project(new_project, file)
+    say(f"Wrote {counted(len(new_project.images))} in {file}")
 
 
 @project.command("add")
@@ -105,12 +109,15 @@ def add_command(place: ProjectPlace, many: ManyImages, into: Into = None) -> Non
         before[:] = content.images
         return added_images(content, pairs, file.parent, fill=True)
 
-    now = edit(file, add).images
-    filled = sum(one != earlier for one, earlier in zip(now, before, strict=False))
-    what = f"regions of {counted(filled)}" if filled else ""
-    if len(now) > len(before) or not filled:
-        what = counted(len(now) - len(before)) + f" and {what}" * bool(what)
-    say(f"Added {what} to {file}, which has {counted(len(now))} now.")
+    images = edit(file, add).images
+    filled = sum(image != earlier for image, earlier in zip(images, before, strict=False))
+    added_count = len(images) - len(before)
+    parts = []
+    if added_count or not filled:
+        parts.append(counted(added_count))
+    if filled:
+        parts.append(f"regions of {counted(filled)}")
+    say(f"Added {' and '.join(parts)} to {file}, which has {counted(len(images))} now.")
 
 
 @project.command("status")
@@ -212,5 +219,8 @@ def export_command(
 
 def captions_hash(opened: OpenProject) -> str:
     """Return the hash of a project's captions; "" without any."""
-    file, column = opened.captions, opened.project.caption_column
-    return "" if file is None else CaptionSource(file, column=column).sha256
+    file = opened.captions
+    column = opened.project.caption_column
+    if file is None:
+        return ""
+    return CaptionSource(file, column=column).sha256

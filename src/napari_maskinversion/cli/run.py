@@ -47,7 +47,8 @@ def run_command(
     """
     if not words.are_named and not is_annotations(masks):
         raise InputError("Add --labels dog,cat or --captions FILE, or both.")
-    vocabulary, sentences = words.vocabulary(settings.threshold), words.sentences()
+    vocabulary = words.vocabulary(settings.threshold)
+    sentences = words.sentences()
     read = (image, masks, words.labels, words.classifier, words.captions, settings.model)
     _held = output.begin(*read, settings.method.weights)  # until this function returns
     check_library(into, output.out)
@@ -66,7 +67,10 @@ def run_command(
         field = "photo" if model.spec is None else model.spec.prompts
         if field != "photo" and vocabulary and vocabulary.templates == TEMPLATES["photo"]:
             say(f"{model.name} has prompts of its field: --template {field}.")
-        bank = None if sentences is None else bank_of(sentences, model)
+        if sentences is None:
+            bank = None
+        else:
+            bank = bank_of(sentences, model)
         results, finished = invert(model, job, vocabulary, bank)
         bundle = job.bundle(results)
         written = output.write(bundle)

@@ -44,7 +44,9 @@ def load(settings: RunSettings) -> Backbone:
     """Load the model of settings, and download it first if necessary."""
     from ..engine.models.loading import load_where_it_fits
 
-    name, architecture, device = settings.model, settings.architecture, settings.device
+    name = settings.model
+    architecture = settings.architecture
+    device = settings.device
     loaded = _downloading(
         name,
         lambda: _describe_model(name),
@@ -128,8 +130,9 @@ def invert(
         method=settings.method,
         native=model.native_resolution if settings.uses_native_windows else None,
     )
-    listed = () if words is None or words.learned is not None else words.full_labels
-    unknown = unknown_words_note(listed, taught_by(model))
+    unknown = ""
+    if words is not None and words.learned is None:
+        unknown = unknown_words_note(words.full_labels, taught_by(model))
     notes = [
         size.text,
         place_text(str(model.device)),
@@ -150,13 +153,13 @@ def invert(
 def _follow(work: Callable[[], Results], size: str) -> tuple[Results | None, bool]:
     """Run the pipeline under a progress bar; Ctrl-C and full memory keep what is finished."""
     results: Results | None = None
-    begun = False
+    has_begun = False
 
     def show(news: Progress | RegionChunk) -> None:
-        nonlocal results, begun
-        if not begun:  # bad input was refused before
+        nonlocal results, has_begun
+        if not has_begun:  # bad input was refused before
             bar.say_note(size)
-        begun = True
+        has_begun = True
         if isinstance(news, RegionChunk):
             results = news.so_far
         else:

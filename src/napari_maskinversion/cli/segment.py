@@ -87,10 +87,15 @@ def segment_command(
         raise InputError("Add --boxes FILE or --points FILE, or both, or --automatic.")
     if out.suffix.lower() not in _PICTURES:
         raise InputError(f"--out takes the name of a TIFF file (.tif); got {out}.")
-    wanted = None if checkpoint is None else file_or_checkpoint(checkpoint)
+    if checkpoint is None:
+        wanted = None
+    else:
+        wanted = file_or_checkpoint(checkpoint)
     if automatic and wanted is None:
         raise InputError("--automatic needs a SAM checkpoint: --checkpoint FILE or vit_b.")
-    weights = wanted if isinstance(wanted, Path) else None
+    weights = None
+    if isinstance(wanted, Path):
+        weights = wanted
     files = input_files(image, boxes, points, weights)
     check_targets([out], overwrite=overwrite, inputs=files)
     _held = hold(out)  # until this function returns
@@ -110,8 +115,10 @@ def segment_command(
         else:
             segmenter = _load(wanted, settings.device)
             segmented = _find(segmenter, source, prompts, everything)
-            cleaned = [one.region(candidate - 1, cleanup) for one in segmented]
-            ids = [one.id for one in segmented]
+            cleaned = []
+            for segmented_object in segmented:
+                cleaned.append(segmented_object.region(candidate - 1, cleanup))
+            ids = [segmented_object.id for segmented_object in segmented]
         kept = [region for region in cleaned if region is not None]
         if not kept:
             raise EmptyMaskError(
@@ -165,9 +172,10 @@ def _print(
         cells = [str(name), prompts[place].text if prompts else "the image"]
         if segmented is not None:
             scores = list(segmented[place].scores)
-            own = scores.pop(min(candidate, len(scores)) - 1)
-            cells += [f"{own:.2f}", ", ".join(f"{score:.2f}" for score in scores)]
+            score_used = scores.pop(min(candidate, len(scores)) - 1)
+            cells += [f"{score_used:.2f}", ", ".join(f"{score:.2f}" for score in scores)]
         cells.append("nothing left" if region is None else f"{region.area:,.0f}")
         rows.append(cells)
-    title, right = counted(len(ids), "object"), ("object", "score", "pixels")
+    title = counted(len(ids), "object")
+    right = ("object", "score", "pixels")
     print_table(("object", "from", *scored, "pixels"), rows, title, right=right)

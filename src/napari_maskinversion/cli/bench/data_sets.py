@@ -89,14 +89,16 @@ class BenchOptions:
         from ...bench.measures.entries import methods
 
         self.output.check(kind, *inputs, self.method_weights, *self.names)
-        usual = MASKINVERSION if kind in ("maps", "masks") else "all"
+        usual = "all"
+        if kind in ("maps", "masks"):
+            usual = MASKINVERSION
         if kind == "maps" and self.methods not in (None, usual):
             raise InputError("bench maps compares maps of MaskInversion; leave --methods out.")
         chosen = usual if self.methods is None else self.methods
         rows = methods(chosen, self.inversion, self.method_weights)
-        for what, named in (("model", self.names), ("method", rows)):
+        for noun, named in (("model", self.names), ("method", rows)):
             if not named:
-                raise InputError(f"--{what}s names no {what}; leave the option out.")
+                raise InputError(f"--{noun}s names no {noun}; leave the option out.")
         return rows
 
 

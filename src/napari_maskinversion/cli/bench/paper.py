@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -160,33 +161,37 @@ def paper_command(
     if decoder is None and (decoder_file or memory):
         raise InputError("--decoder-file and --memory belong to a decoder; name it by --decoder.")
     checkpoint = _sam(sam)
-    needed = tuple(dict.fromkeys(name for one in tables for name in one.sets))
+    needed = tuple(dict.fromkeys(chain.from_iterable(entry.sets for entry in tables)))
     backbones = choose(models)
-    folder, chosen, splits = (
-        options.data or data_folder(),
-        read_sets(sets),
-        read_splits(split or []),
-    )
-    asked = options.data is not None
-    opened = open_sets(folder, needed, chosen, splits, options.voc_classes, some=asked)
+    folder = options.data or data_folder()
+    chosen = read_sets(sets)
+    splits = read_splits(split or [])
+    is_named = options.data is not None
+    opened = open_sets(folder, needed, chosen, splits, options.voc_classes, some=is_named)
 
     def loaded(name: str) -> Backbone:
         file, architecture = parts_of(name)
         return load(RunSettings(model=file, architecture=architecture, device=options.device))
 
     how = GenerationSettings(search=search, beams=beams)  # type: ignore[arg-type]
-    request, sentences = None, None
+    request = None
+    sentences = None
     if decoder is not None:
         request = CaptionRequest(decoder=decoder, file=decoder_file, settings=how)
         sentences = None if memory is None else CaptionSource(memory)
 
     def writer(model: Backbone) -> CaptionDecoder:
         assert request is not None
-        bank = request.memory if sentences is None else bank_of(sentences, model)
+        if sentences is None:
+            bank = request.memory
+        else:
+            bank = bank_of(sentences, model)
         return load_captioner(replace(request, memory=bank), model)
 
-    told = "" if sentences is None else sentences.sha256
-    generator, lacks = captioner(request, backbones, writer, loaded, memory=memory, sentences=told)
+    sentences_hash = "" if sentences is None else sentences.sha256
+    generator, lacks = captioner(
+        request, backbones, writer, loaded, memory=memory, sentences=sentences_hash
+    )
     plan = PaperPlan(
         tables=tables,
         backbones=backbones,
@@ -200,8 +205,12 @@ def paper_command(
         skip_bad=options.skip_bad,
         parser=reads,
     )
-    read = [one for one in (options.data, method_weights, checkpoint, decoder_file, memory) if one]
-    plots, overwrite = not options.no_plots, options.overwrite
+    read = []
+    for path in (options.data, method_weights, checkpoint, decoder_file, memory):
+        if path:
+            read.append(path)
+    plots = not options.no_plots
+    overwrite = options.overwrite
     paper_report.check_files(tables, out, overwrite=overwrite, inputs=read, plots=plots)
     check_folder(out / "records")  # its files are checked where they are opened
     job = PaperBench(
@@ -214,15 +223,17 @@ def paper_command(
     finally:  # also after Ctrl-C or an error: what is measured so far
         for note in dict.fromkeys(job.notes):
             say(note)
-        for one in tables:
-            cells = paper_report.cells_of(job, one, ties)
-            text = paper_report.markdown(job, one, cells, ties)
-            paper_report.write_files(one, cells, text, out, ties, plots=plots)
+        for entry in tables:
+            cells = paper_report.cells_of(job, entry, ties)
+            text = paper_report.markdown(job, entry, cells, ties)
+            paper_report.write_files(entry, cells, text, out, ties, plots=plots)
             echo(text)
         say(f"Wrote {counted(len(tables), 'table')} to {out}")
     if job.failures:
-        why, *others = dict.fromkeys(job.failures.values())
-        more = f" ({len(others)} more in the tables)" if others else ""
+        why, *further = dict.fromkeys(job.failures.values())
+        more = ""
+        if further:
+            more = f" ({len(further)} more in the tables)"
         raise InputError(f"Not everything was measured: {why}{more}")
 
 

@@ -81,7 +81,10 @@ class Output:
             raise InputError(f"bench {kind} draws no plots; leave --plots out.")
         if self.json is not None and self.json.is_dir():
             raise InputError(f"{self.json} is a folder; name a file.")
-        targets = [] if self.json is None else [self.json, records_path(self.json)]
+        if self.json is None:
+            targets = []
+        else:
+            targets = [self.json, records_path(self.json)]
         targets += [] if self.markdown is None else [self.markdown]
         targets += [] if self.plots is None else plot_files(kind, self.plots)
         read = [Path(path) for path in inputs if path is not None]

@@ -75,7 +75,10 @@ def speed_command(
         reference=str(reference),
         minutes=minutes,
     )
-    name = torch.cuda.get_device_name(plan.device) if "cuda" in plan.device else processor()
+    if "cuda" in plan.device:
+        name = torch.cuda.get_device_name(plan.device)
+    else:
+        name = processor()
     about = {"hardware": name, "torch": torch.__version__, "threads": torch.get_num_threads()}
     record = FiguresFile(output.json, _KIND, asdict(plan) | about, overwrite=output.overwrite)
     try:
