@@ -116,7 +116,7 @@ def test_a_folder_that_was_there_before_stays(own_cache_folder):
     """Somebody else's, with a name of ours."""
     foreign = _put(own_cache_folder / "models" / "mine" / WEIGHTS_FILE, 10)
     make_folder(own_cache_folder / "models" / "inside")
-    assert cache_usage.usage().others == {"models": 10}
+    assert cache_usage.usage().never_cleared == {"models": 10}
     cache_usage.clear([kind.name for kind in cache_usage.KINDS])
     assert foreign.exists()
 
