@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,24 +76,25 @@ class CocoInstances(Dataset):
         parts = spec.locate(data, split)
         self._file = file = parts[self._part][0]
         page = validated(_Instances, read_json(file, most=MOST_JSON), file)
-        categories = sorted(page.categories, key=lambda one: one.id)
-        self.classes = check_classes([one.name for one in categories], file)
-        self._places = {one.id: place for place, one in enumerate(categories)}
-        listed = {one.id: one for one in page.images}
+        categories = sorted(page.categories, key=lambda category: category.id)
+        self.classes = check_classes([category.name for category in categories], file)
+        self._places = {category.id: place for place, category in enumerate(categories)}
+        listed = {image.id: image for image in page.images}
         annotations: dict[int, list[_Instance]] = {number: [] for number in listed}
-        for one in page.annotations:
-            if one.category_id not in self._places or one.image_id not in listed:
+        for annotation in page.annotations:
+            if annotation.category_id not in self._places or annotation.image_id not in listed:
                 raise InputError(
-                    f"{file}: annotation {one.id} is of category {one.category_id} in image "
-                    f"{one.image_id}, and the file does not list both."
+                    f"{file}: annotation {annotation.id} is of category {annotation.category_id} "
+                    f"in image {annotation.image_id}, and the file does not list both."
                 )
-            annotations[one.image_id].append(one)
+            annotations[annotation.image_id].append(annotation)
         chosen = self._choose(annotations, parts, split)
         keys = {Path(listed[number].file_name).stem: number for number in chosen}
         self._listed = {key: listed[keys[key]] for key in sorted(keys)}
-        self._instances = {key: chosen[one.id] for key, one in self._listed.items()}
+        self._instances = {key: chosen[image.id] for key, image in self._listed.items()}
         self._images = {
-            key: parts["images"][0] / Path(one.file_name).name for key, one in self._listed.items()
+            key: parts["images"][0] / Path(image.file_name).name
+            for key, image in self._listed.items()
         }
         check_there(list(self._images.values()), f"images of {split}", spec.title)
 
@@ -103,29 +105,33 @@ class CocoInstances(Dataset):
         split: str,
     ) -> dict[int, list[_Instance]]:
         """Return the annotations that are regions, by the numbers of the images of the split."""
-        plain = {
-            number: [one for one in rows if not one.iscrowd] for number, rows in annotations.items()
-        }
-        return {number: rows for number, rows in plain.items() if rows}
+        chosen = {}
+        for number, rows in annotations.items():
+            single = [annotation for annotation in rows if not annotation.iscrowd]
+            if single:
+                chosen[number] = single
+        return chosen
 
     def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
-        return [], {"rows": [asdict(one) for one in self._instances[key]]}
+        return [], {"rows": [asdict(instance) for instance in self._instances[key]]}
 
     def _sample(self, key: str, image: NDArray[Any]) -> Sample:
         shape = (self._listed[key].height, self._listed[key].width)
         check_size(shape, image.shape, self._file, key)
         drawn = []
-        for one in self._instances[key]:
-            parts = one.segmentation
+        for instance in self._instances[key]:
+            parts = instance.segmentation
             if isinstance(parts, list):  # some polygons of COCO have two corners
                 parts = [part for part in parts if not isinstance(part, list) or len(part) >= 6]
-            drawn.append((_drawn(one.id, parts, shape), self._places[one.category_id]))
+            drawn.append((_drawn(instance.id, parts, shape), self._places[instance.category_id]))
         return assemble(image, drawn)
 
 
 def _drawn(number: int, parts: Any, shape: tuple[int, int]) -> Region | None:
     """Draw a segmentation of COCO; None if it has no pixel."""
-    return None if parts == [] else read_segmentation(number, parts, shape)
+    if parts == []:
+        return None
+    return read_segmentation(number, parts, shape)
 
 
 # -- expressions ------------------------------------------------------------------------------
@@ -161,35 +167,46 @@ class RefCoco(CocoInstances):
         parts: dict[str, tuple[Path, ...]],
         split: str,
     ) -> dict[int, list[_Instance]]:
-        pickled, of_split = parts["expressions"][0], split.removeprefix("google-")
-        references = [one for one in _references(pickled) if one.split == of_split]
+        pickled = parts["expressions"][0]
+        of_split = split.removeprefix("google-")
+        references = []
+        for reference in _references(pickled):
+            if reference.split == of_split:
+                references.append(reference)
         if not references:
             raise InputError(f"{pickled} has no expression of split {of_split!r}.")
         self._said: dict[int, list[_Reference]] = {}
-        for one in references:
-            if one.ann_id not in {known.id for known in annotations.get(one.image_id, ())}:
+        for reference in references:
+            listed = annotations.get(reference.image_id, ())
+            if reference.ann_id not in {annotation.id for annotation in listed}:
                 raise InputError(
-                    f"{pickled}: expression {one.ref_id} is about annotation {one.ann_id} of image "
-                    f"{one.image_id}, which {self._file} does not list."
+                    f"{pickled}: expression {reference.ref_id} is about annotation "
+                    f"{reference.ann_id} of image {reference.image_id}, which {self._file} does "
+                    "not list."
                 )
-            self._said.setdefault(one.image_id, []).append(one)
-        named = {one.ann_id for one in references}
-        return {
-            number: [one for one in annotations[number] if not one.iscrowd or one.id in named]
-            for number in self._said
-        }
+            self._said.setdefault(reference.image_id, []).append(reference)
+        named = {reference.ann_id for reference in references}
+        chosen: dict[int, list[_Instance]] = {}
+        for number in self._said:
+            chosen[number] = []
+            for annotation in annotations[number]:
+                if not annotation.iscrowd or annotation.id in named:
+                    chosen[number].append(annotation)
+        return chosen
 
     def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
         files, rows = super()._annotation(key)
-        return files, rows | {"said": [asdict(one) for one in self._said[self._listed[key].id]]}
+        return files, rows | {
+            "said": [asdict(reference) for reference in self._said[self._listed[key].id]]
+        }
 
     def _sample(self, key: str, image: NDArray[Any]) -> Sample:
         sample = super()._sample(key, image)
         places = {number: place for place, number in enumerate(sample.regions.ids)}
         expressions = []
-        for one in self._said[self._listed[key].id]:
-            texts = [said.sent for said in one.sentences if said.sent.strip()]
-            expressions += [(text, places[one.ann_id]) for text in texts]
+        for reference in self._said[self._listed[key].id]:
+            texts = [said.sent for said in reference.sentences if said.sent.strip()]
+            expressions += [(text, places[reference.ann_id]) for text in texts]
         return replace(sample, expressions=tuple(expressions))
 
 
@@ -228,8 +245,12 @@ class _Phrase:
     def word(self) -> str:
         """The thing's name without attributes and relations; the phrase where there is none."""
         structure = self.phrase_structure
-        name = structure.get("name") if isinstance(structure, dict) else None
-        return name if isinstance(name, str) and name else self.phrase
+        name = None
+        if isinstance(structure, dict):
+            name = structure.get("name")
+        if isinstance(name, str) and name:
+            return name
+        return self.phrase
 
 
 class PhraseCut(Dataset):
@@ -241,21 +262,25 @@ class PhraseCut(Dataset):
     def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
         self.name = f"phrasecut {split}"
         parts = spec.locate(data, split)
-        self._file, self._sizes = parts["phrases"][0], parts["sizes of images"][0]
+        self._file = parts["phrases"][0]
+        self._sizes = parts["sizes of images"][0]
         phrases = validated(list[_Phrase], read_json(self._file, most=MOST_JSON), self._file)
         listed = validated(list[_Size], read_json(self._sizes, most=MOST_JSON), self._sizes)
-        self._shapes = {str(one.image_id): (one.height, one.width) for one in listed}
+        self._shapes = {str(size.image_id): (size.height, size.width) for size in listed}
         self._phrases: dict[str, list[_Phrase]] = {}
-        for one in phrases:
-            if str(one.image_id) not in self._shapes:
+        for phrase in phrases:
+            if str(phrase.image_id) not in self._shapes:
                 raise InputError(
-                    f"{self._file}: phrase {one.task_id} is about image {one.image_id}, which "
-                    f"{self._sizes.name} does not list."
+                    f"{self._file}: phrase {phrase.task_id} is about image {phrase.image_id}, "
+                    f"which {self._sizes.name} does not list."
                 )
-            self._phrases.setdefault(str(one.image_id), []).append(one)
-        self.classes = check_classes(sorted({one.word for one in phrases}), self._file)
+            self._phrases.setdefault(str(phrase.image_id), []).append(phrase)
+        self.classes = check_classes(sorted({phrase.word for phrase in phrases}), self._file)
         folders = parts["images"]
-        names = {file.name: file for folder in folders for file in folder.iterdir()}
+        names = {}
+        for folder in folders:
+            for file in folder.iterdir():
+                names[file.name] = file
         self._images = {  # by their numbers in Visual Genome
             key: names.get(f"{key}.jpg", folders[0] / f"{key}.jpg")
             for key in sorted(self._phrases, key=int)
@@ -263,19 +288,24 @@ class PhraseCut(Dataset):
         check_there(list(self._images.values()), f"images of {split}", spec.title)
 
     def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
-        return [], {"rows": [asdict(one) for one in self._phrases[key]]}
+        return [], {"rows": [asdict(phrase) for phrase in self._phrases[key]]}
 
     def _sample(self, key: str, image: NDArray[Any]) -> Sample:
         """Add the regions of an image's phrases, and the phrases."""
-        shape, phrases = self._shapes[key], self._phrases[key]
+        shape = self._shapes[key]
+        phrases = self._phrases[key]
         check_size(shape, image.shape, self._sizes, key)
         drawn = []
-        for number, one in enumerate(phrases, 1):
-            polygons = [polygon for thing in one.Polygons for polygon in thing if len(polygon) >= 3]
-            flat = [[at for corner in polygon for at in corner] for polygon in polygons]
-            drawn.append((_drawn(number, flat, shape), self.classes.index(one.word)))
+        for number, phrase in enumerate(phrases, 1):
+            flat = []
+            for polygon in chain.from_iterable(phrase.Polygons):
+                if len(polygon) >= 3:
+                    flat.append(list(chain.from_iterable(polygon)))
+            drawn.append((_drawn(number, flat, shape), self.classes.index(phrase.word)))
         sample = assemble(image, drawn)
-        said = [(phrases[number - 1].phrase, at) for at, number in enumerate(sample.regions.ids)]
+        said = []
+        for place, number in enumerate(sample.regions.ids):
+            said.append((phrases[number - 1].phrase, place))
         return replace(sample, expressions=tuple(said))
 
 
@@ -320,17 +350,19 @@ class CocoPanoptic(Dataset):
         self._file = file = folder / "panoptic.json"
         page = validated(_Panoptic, read_json(file, most=MOST_JSON), file)
         rows = {row.get("image_id"): row for row in page.annotations}
-        listed = sorted({Path(one.file_name).stem: one for one in page.images}.items())
-        self._rows = {key: rows.get(one.id) for key, one in listed}
-        self._images = {key: folder / "images" / one.file_name for key, one in listed}
-        categories = {one.id: readable(one.name) for one in page.categories}
+        listed = sorted({Path(image.file_name).stem: image for image in page.images}.items())
+        self._rows = {key: rows.get(image.id) for key, image in listed}
+        self._images = {key: folder / "images" / image.file_name for key, image in listed}
+        categories = {category.id: readable(category.name) for category in page.categories}
         self._places = {number: place for place, number in enumerate(sorted(categories))}
         self.classes = check_classes([categories[number] for number in self._places], file)
 
     def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
         row = self._rows[key]
         name = None if row is None else row.get("file_name")
-        files = [self._folder / "panoptic" / name] if isinstance(name, str) else []
+        files = []
+        if isinstance(name, str):
+            files = [self._folder / "panoptic" / name]
         return files, {"annotation": row}
 
     def _sample(self, key: str, image: NDArray[Any]) -> Sample:
@@ -343,7 +375,7 @@ class CocoPanoptic(Dataset):
         check_size(colours.shape, image.shape, file, key)
         numbers = colours[..., :3].astype(np.int64) @ np.array([1, 256, 65536])
         drawn = []
-        for segment in (one for one in about.segments_info if not one.iscrowd):
+        for segment in (listed for listed in about.segments_info if not listed.iscrowd):
             region = Region.from_mask(segment.id, numbers == segment.id)
             if region is None:
                 raise BadRecordError(f"{key}: segment {segment.id} has no pixel in {file}.")
@@ -355,5 +387,8 @@ class CocoPanoptic(Dataset):
 
 def readable(category: str) -> str:
     """Return a category in words: ``"wall-brick"`` is a brick wall, ``"tree-merged"`` a tree."""
-    parts = [part for part in category.split("-") if part not in ("merged", "other", "stuff")]
+    parts = []
+    for part in category.split("-"):
+        if part not in ("merged", "other", "stuff"):
+            parts.append(part)
     return " ".join(reversed(parts))

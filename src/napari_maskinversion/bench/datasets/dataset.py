@@ -104,19 +104,22 @@ def content_of(*files: Path, **other: Any) -> str:
 
 
 @contextmanager
-def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
+def opening(file: Path, record: str, kind: str) -> Generator[None, None, None]:
     """Turn all errors of reading a file in the block into `BadRecordError`, but for memory."""
     try:
         yield
     except Exception as error:
         # Decoders have errors of their own: zlib's and LZW's are RuntimeErrors.
-        said = error.__cause__ if isinstance(error, InputError) and error.__cause__ else error
+        if isinstance(error, InputError) and error.__cause__:
+            said = error.__cause__
+        else:
+            said = error
         if isinstance(said, MemoryError):
             raise said from None
         if isinstance(said, InputError):
             why = str(said)
         elif isinstance(said, FileNotFoundError):
-            why = f"there is no {what} {said.filename or file}."
+            why = f"there is no {kind} {said.filename or file}."
         else:
             why = f"{file} is broken or no image ({said})."
         raise BadRecordError(f"{record}: {why}") from None
@@ -133,11 +136,14 @@ def read_labels(file: Path, record: str, *, colours: str = "") -> NDArray[Any]:
     return pixels
 
 
-def read_lines(file: Path, what: str) -> list[str]:
+def read_lines(file: Path, kind: str) -> list[str]:
     """Read the lines of a text that are not empty, without the spaces around them."""
-    lines = [line.strip() for line in read_text(file, what).splitlines() if line.strip()]
+    lines = []
+    for line in read_text(file, kind).splitlines():
+        if line.strip():
+            lines.append(line.strip())
     if not lines:
-        raise InputError(f"{file} ({what}) is empty.")
+        raise InputError(f"{file} ({kind}) is empty.")
     return lines
 
 
@@ -153,14 +159,14 @@ def check_size(mask: tuple[int, ...], image: tuple[int, ...], file: Path, record
         )
 
 
-def check_there(files: Collection[Path], what: str, title: str) -> None:
+def check_there(files: Collection[Path], kind: str, title: str) -> None:
     """Refuse a set with missing files before anything is read; each folder is listed once."""
     folders = {file.parent for file in files}
     there = {folder: set(folder.iterdir()) if folder.is_dir() else set() for folder in folders}
     missing = [file for file in files if file not in there[file.parent]]
     if missing:
         raise InputError(
-            f"{title} is not complete: {len(missing)} of {len(files)} {what} are missing, such as "
+            f"{title} is not complete: {len(missing)} of {len(files)} {kind} are missing, such as "
             f"{missing[0]}; unpack its archive again."
         )
 
@@ -169,7 +175,10 @@ def check_classes(classes: Sequence[str], origin: Path) -> tuple[str, ...]:
     """Refuse an invalid list of classes."""
     twice = sorted(name for name, times in Counter(classes).items() if times > 1)
     if len(classes) < 2 or twice:
-        why = f"names {twice[0]!r} twice" if twice else f"has {len(classes)} classes"
+        if twice:
+            why = f"names {twice[0]!r} twice"
+        else:
+            why = f"has {len(classes)} classes"
         raise InputError(f"{origin} {why}; a measurement needs two different ones or more.")
     return tuple(classes)
 
@@ -200,12 +209,11 @@ def own_expressions(sample: Sample, classes: Sequence[str], template: str) -> Sa
     if sample.expressions or len(sample.regions) < 2:
         return sample
     values, places, counts = np.unique(sample.labels, return_index=True, return_counts=True)
-    expressions = tuple(
-        (template.format(classes[int(value)]), int(place))
-        for value, place, count in zip(values, places, counts, strict=True)
-        if count == 1
-    )
-    return replace(sample, expressions=expressions)
+    sentences = []
+    for value, place, count in zip(values, places, counts, strict=True):
+        if count == 1:
+            sentences.append((template.format(classes[int(value)]), int(place)))
+    return replace(sample, expressions=tuple(sentences))
 
 
 def windowed(sample: Sample, context: float) -> Iterator[Sample]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,7 +65,8 @@ class ImageFolder(Dataset):
                 "--template needs {} where the class stands, once, and no other braces; got "
                 f"{template!r}."
             )
-        self.name, self.template = "folder", template
+        self.name = "folder"
+        self.template = template
         self._images = _files(existing_folder(images, "--images"))
         self._masks = _files(existing_folder(masks, "--masks"))
         self._file = names
@@ -79,13 +82,18 @@ class ImageFolder(Dataset):
         head = re.split(r"[,;\t]", read_text(names, "list of names").lower().partition("\n")[0])
         if names.suffix.lower() == ".csv" or {*COLUMNS} <= {cell.strip() for cell in head}:
             self._rows = _rows(names, self._images)
-            known = sorted({name for rows in self._rows.values() for name in rows.values()})
+            class_names = sorted(
+                set(chain.from_iterable(rows.values() for rows in self._rows.values()))
+            )
         else:
-            known = _classes(names)
-        self.classes = check_classes(known, names)
+            class_names = _classes(names)
+        self.classes = check_classes(class_names, names)
 
     def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
-        rows = None if self._rows is None else sorted(self._rows.get(key, {}).items())
+        if self._rows is None:
+            rows = None
+        else:
+            rows = sorted(self._rows.get(key, {}).items())
         return [self._masks[key]] if key in self._masks else [], {"rows": rows}
 
     def _sample(self, key: str, image: NDArray[Any]) -> Sample:
@@ -96,10 +104,15 @@ class ImageFolder(Dataset):
         file = self._masks[key]
         labels = read_labels(file, key, colours="label images have one number a pixel")
         check_size(labels.shape, image.shape, file, key)
-        drawn = self._parts(key, labels) if self._rows is None else self._listed(key, labels)
+        if self._rows is None:
+            drawn = self._parts(key, labels)
+        else:
+            drawn = self._listed(key, labels)
         sample = assemble(image, drawn)
         if not len(sample.regions):
-            least = f" of {LEAST} px or more" if sample.small else ""
+            least = ""
+            if sample.small:
+                least = f" of {LEAST} px or more"
             raise BadRecordError(f"{key}: there is no region{least} in {file}.")
         return sample
 
@@ -107,10 +120,10 @@ class ImageFolder(Dataset):
         """Return the connected parts of each class; None for those that are too small."""
         from skimage.measure import label
 
-        wrong = np.setdiff1d(labels, range(len(self.classes) + 1))
-        if len(wrong):
+        unlisted = np.setdiff1d(labels, range(len(self.classes) + 1))
+        if len(unlisted):
             raise BadRecordError(
-                f"{key}: {self._masks[key]} holds class {wrong[0]}, but {self._file} lists "
+                f"{key}: {self._masks[key]} holds class {unlisted[0]}, but {self._file} lists "
                 f"{len(self.classes)} classes."
             )
         drawn: list[tuple[Region | None, int]] = []
@@ -163,7 +176,9 @@ def _rows(file: Path, images: dict[str, Path]) -> dict[str, dict[int, str]]:
     """Read a table of names: those of the regions by image."""
     rows: dict[str, dict[int, str]] = {}
     for number, row in read_rows(file, "table of names", needed=COLUMNS):
-        where, name, place = f"{file}, line {number}", row["name"], Path(row["image"])
+        where = f"{file}, line {number}"
+        name = row["name"]
+        place = Path(row["image"])
         empty = next((column for column in ("image", "name") if not row[column]), "")
         if empty:
             raise InputError(f"{where}: the region has no {empty}.")
@@ -235,12 +250,16 @@ class PascalContext(_ClassMaps):
     def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
         self.name = f"context {split}"
         parts = spec.locate(data, split)
-        every, few = parts["names of all labels"][0], parts["names of the 59 classes"][0]
+        every = parts["names of all labels"][0]
+        few = parts["names of the 59 classes"][0]
         numbers = {name: number for number, name in _numbered(every).items()}
         names = list(_numbered(few).values())
         self._places = np.zeros(max(numbers.values()) + 1, np.int64)
         for place, name in enumerate(names, 1):
-            spelled = name if name in numbers else _SPELLED.get(name, name)
+            if name in numbers:
+                spelled = name
+            else:
+                spelled = _SPELLED.get(name, name)
             if spelled not in numbers:
                 raise InputError(f"{few} names the class {name!r}, which {every} does not list.")
             self._places[numbers[spelled]] = place
@@ -285,7 +304,8 @@ class OpenImages(Dataset):
     def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
         self.name = f"openimages {split}"
         parts = spec.locate(data, split)
-        codes, described = parts["classes"][0], parts["names of classes"][0]
+        codes = parts["classes"][0]
+        described = parts["names of classes"][0]
         places = {code: place for place, code in enumerate(read_lines(codes, "list of classes"))}
         names = _table(described, ["LabelName", "DisplayName"], header=None)
         words = dict(zip(names["LabelName"], names["DisplayName"], strict=True))
@@ -293,11 +313,10 @@ class OpenImages(Dataset):
         if unnamed:
             raise InputError(f"{described} has no name of class {unnamed[0]}, as {codes} has.")
         self.classes = check_classes([words[code] for code in places], described)
-        file, columns = parts["annotations"][0], ["MaskPath", "ImageID", "LabelName"]
-        pictures, masks = (
-            {entry.name: entry for folder in parts[name] for entry in folder.iterdir()}
-            for name in ("images", "masks")
-        )
+        file = parts["annotations"][0]
+        columns = ["MaskPath", "ImageID", "LabelName"]
+        pictures = _files_by_name(parts["images"])
+        masks = _files_by_name(parts["masks"])
         # By image: the files of its masks, and their labels
         self._masks: dict[str, list[tuple[Path, int]]] = {}
         rows = _table(file, columns)[columns].itertuples(index=False)
@@ -310,21 +329,22 @@ class OpenImages(Dataset):
             key: pictures.get(f"{key}.jpg", parts["images"][0] / f"{key}.jpg")
             for key in sorted(self._masks)
         }
-        every = [mask for rows in self._masks.values() for mask, _ in rows]
+        every = []
+        for masks_of_image in self._masks.values():
+            every += [mask for mask, _ in masks_of_image]
         check_there(list(self._images.values()), "images", spec.title)
         check_there(every, "masks", spec.title)
 
     def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
         rows = self._masks[key]
-        told = [{"file": mask.name, "label": label} for mask, label in rows]
-        return [mask for mask, _ in rows], {"rows": told}
+        described = [{"file": mask.name, "label": label} for mask, label in rows]
+        return [mask for mask, _ in rows], {"rows": described}
 
     def _sample(self, key: str, image: NDArray[Any]) -> Sample:
         shape = (int(image.shape[0]), int(image.shape[1]))
-        drawn = [
-            (Region.from_mask(number, _mask(file, shape, key)), label)
-            for number, (file, label) in enumerate(self._masks[key], 1)
-        ]
+        drawn = []
+        for number, (file, label) in enumerate(self._masks[key], 1):
+            drawn.append((Region.from_mask(number, _mask(file, shape, key)), label))
         return assemble(image, drawn)
 
 
@@ -342,10 +362,16 @@ def _mask(file: Path, shape: tuple[int, int], key: str) -> NDArray[np.bool_]:
     return np.asarray(resized, bool)
 
 
+def _files_by_name(folders: Iterable[Path]) -> dict[str, Path]:
+    return {file.name: file for folder in folders for file in folder.iterdir()}
+
+
 def _table(file: Path, columns: list[str], **how: Any) -> pd.DataFrame:
     """Read columns of a CSV file as texts; with ``header=None`` they are in this order."""
     check_file(file, "table", most=_MOST_TABLE)
-    names = columns if how else None
+    names = None
+    if how:
+        names = columns
     try:
         table: pd.DataFrame = pd.read_csv(
             file, usecols=columns, names=names, dtype=str, keep_default_na=False, **how

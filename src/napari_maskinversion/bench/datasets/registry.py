@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ...base.errors import InputError
+from ...base.wording import counted
 
 if TYPE_CHECKING:
     from .dataset import Dataset
@@ -37,8 +38,8 @@ class Part:
 
     def paths(self, data: Path) -> tuple[Path, ...]:
         """Return where this part lies below a folder; empty if it is missing."""
-        own = not self.beside or (data / self.beside).is_file()
-        for pattern in self.places if own else self.places[:1]:
+        is_own_folder = not self.beside or (data / self.beside).is_file()
+        for pattern in self.places if is_own_folder else self.places[:1]:
             hits = sorted(data.glob(pattern))
             if hits := [hit for hit in hits if (hit.is_dir() if self.folder else hit.is_file())]:
                 return tuple(hits)
@@ -61,9 +62,14 @@ class DatasetSpec:
 
     def check_split(self, split: str | None) -> str:
         """Return a split, by default the usual one."""
-        split = (self.splits[0] if self.splits else "") if split is None else split
+        if split is None:
+            split = ""
+            if self.splits:
+                split = self.splits[0]
         if split and split not in self.splits:
-            has = f"it has {', '.join(self.splits)}" if self.splits else "it has none"
+            has = "it has none"
+            if self.splits:
+                has = f"it has {', '.join(self.splits)}"
             raise InputError(f"{self.title} has no split {split!r}; {has}.")
         return split
 
@@ -80,8 +86,11 @@ class DatasetSpec:
         paths = self.paths(data, split)
         missing = [part for part in self.parts_of(split) if not paths[part.name]]
         if missing:
-            part, place = missing[0], missing[0].places[0].replace("*", "")
-            holds = "does not hold" if len(missing) == len(self.parts) else "holds only a part of"
+            part = missing[0]
+            place = missing[0].places[0].replace("*", "")
+            holds = "holds only a part of"
+            if len(missing) == len(self.parts):
+                holds = "does not hold"
             raise InputError(
                 f"{data} {holds} {self.title}: there is no {place} ({part.name}), which comes from "
                 f"{part.archive}. The command bench datasets lists all parts."
@@ -92,7 +101,8 @@ class DatasetSpec:
         """Open the set in the folder of all sets."""
         from ...demo_model.domains import data_folder
 
-        split, folder = self.check_split(split), data or data_folder()
+        split = self.check_split(split)
+        folder = data or data_folder()
         if folder is None:
             raise InputError(
                 "There are no data: set NAPARI_MASKINVERSION_DATA, or --data, to the folder of "
@@ -118,23 +128,28 @@ class DatasetSpec:
         there = {} if data is None else self.paths(data, split)
         for part in self.parts_of(split):
             paths = there.get(part.name, ())
-            state = "found" if paths else "needed" if data is None else "missing"
+            if paths:
+                state = "found"
+            elif data is None:
+                state = "needed"
+            else:
+                state = "missing"
             where = ", ".join(map(str, paths)) or part.places[0].replace("*", "")
             yield f"  {state}: {part.name}, {where}, from {part.archive}"
         if not there or not all(there.values()):
             return
         try:
             count = len(self.open(data, split).keys())
-            images = f"{count} image{'s' * (count != 1)}"
-            yield f"  usable: {images}{f' of {split}' if split else ''}"
+            of_split = f" of {split}" if split else ""
+            yield f"  usable: {counted(count, 'image')}{of_split}"
         except InputError as error:
             yield f"  not usable: {error}"
 
 
-def existing_folder(folder: Path, what: str) -> Path:
+def existing_folder(folder: Path, option: str) -> Path:
     """Refuse a missing folder."""
     if not folder.is_dir():
-        raise InputError(f"There is no folder {folder} ({what}).")
+        raise InputError(f"There is no folder {folder} ({option}).")
     return folder
 
 

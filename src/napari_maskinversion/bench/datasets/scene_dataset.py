@@ -88,8 +88,11 @@ def draw_scenes(
 def bundled_drawings(model: Backbone, names: Sequence[str]) -> Drawings:
     """Cut the drawings out of the package's sample scenes: no network, no renderer."""
     scenes = [load_scene(name) for name in scene_names()]
-    known = [name.name for name in with_drawings(names)]
-    shown = sorted({t for s in scenes for t in s.truth.values() if t in known}, key=known.index)
+    with_drawing = [name.name for name in with_drawings(names)]
+    in_scenes: set[str] = set()
+    for scene in scenes:
+        in_scenes.update(scene.truth.values())
+    shown = [name for name in with_drawing if name in in_scenes]
     if len(shown) < 5:
         raise InputError(
             f"{model.name} knows {len(shown)} of the names in the sample scenes; it takes five."
@@ -106,12 +109,14 @@ def _cut(image: NDArray[np.uint8], mask: NDArray[np.bool_]) -> NDArray[np.uint8]
     """Cut one object out onto a transparent square that it fills, (128, 128, 4)."""
     from PIL import Image
 
-    ys, xs = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    ys = np.flatnonzero(mask.any(1))
+    xs = np.flatnonzero(mask.any(0))
     box = (slice(ys[0], ys[-1] + 1), slice(xs[0], xs[-1] + 1))
     cut = np.concatenate([image[box], 255 * mask[box][..., None].astype(np.uint8)], 2)
     side = max(cut.shape[:2])
     square = np.zeros((side, side, 4), np.uint8)
-    y, x = (side - cut.shape[0]) // 2, (side - cut.shape[1]) // 2
+    y = (side - cut.shape[0]) // 2
+    x = (side - cut.shape[1]) // 2
     square[y : y + cut.shape[0], x : x + cut.shape[1]] = cut
     small = Image.fromarray(square).convert("RGBa").resize((CUT_OUT, CUT_OUT))
     return np.asarray(small.convert("RGBA"), np.uint8)
@@ -121,8 +126,10 @@ class DrawnScenes(Dataset):
     """New scenes of the test split, each with several of the bundled drawings."""
 
     def __init__(self, model: Backbone, scenes: int = 40) -> None:
-        self.name, self.classes = "scenes", names_of_model(model)[0]
-        self._model, self._count = model, scenes
+        self.name = "scenes"
+        self.classes = names_of_model(model)[0]
+        self._model = model
+        self._count = scenes
 
     def keys(self) -> Sequence[str]:
         """Return the numbers of the scenes."""
@@ -131,7 +138,8 @@ class DrawnScenes(Dataset):
     def content(self, key: str) -> str:
         """Return a hash of the drawings and their names."""
         drawn = self.read(key)
-        pixels, labels = blake2b(drawn.image.tobytes()).hexdigest(), drawn.labels.tolist()
+        pixels = blake2b(drawn.image.tobytes()).hexdigest()
+        labels = drawn.labels.tolist()
         return content_of(pixels=pixels, labels=labels)
 
     def read(self, key: str) -> Sample:
@@ -155,7 +163,8 @@ class RealDomains(Dataset):
     context = 2.0
 
     def __init__(self, data: Path, split: str, spec: DatasetSpec, *, per_class: int = 8) -> None:
-        self.name, self._most = spec.name, per_class
+        self.name = spec.name
+        self._most = per_class
         files = {file.stem: file for file in files_of(data, "test", spec.name)}
         self._images = dict(sorted(files.items()))
         if not self._images:
@@ -186,7 +195,9 @@ class RealDomains(Dataset):
         for place in sorted(chosen):
             y0, x0, y1, x1 = (int(edge) for edge in picture.boxes[place])
             mask = picture.mask(place, y0, x0, y1 - y0, x1 - x0) > 0.5
-            region = Region(place + 1, (y0, x0, y1, x1), mask) if mask.any() else None
+            region = None
+            if mask.any():
+                region = Region(place + 1, (y0, x0, y1, x1), mask)
             drawn.append((region, int(picture.labels[place]) - self._first))
         return assemble(picture.pixels, drawn)
 

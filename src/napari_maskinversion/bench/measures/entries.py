@@ -61,14 +61,19 @@ class Entry:
 
 def methods(names: str, inversion: InversionConfig, weights: Path | None = None) -> list[Entry]:
     """Return rows of methods by name, separated by commas; ``all`` is every method."""
-    every, rows = names.strip() == "all", []
-    chosen = [spec.name for spec in list_methods()] if every else map(str.strip, names.split(","))
+    every = names.strip() == "all"
+    rows = []
+    chosen = [name.strip() for name in names.split(",")]
+    if every:
+        chosen = [spec.name for spec in list_methods()]
     for name in dict.fromkeys(filter(None, chosen)):
         method = Method(name, weights)
         needy = every and weights is None and any(part.weights for part in method.parts)
         if not needy:
             method.check()
-        lacks = "needs weights (--method-weights FILE)" if needy else ""
+        lacks = ""
+        if needy:
+            lacks = "needs weights (--method-weights FILE)"
         row = Entry(key=method.name, title=method.title, method=method, inversion=inversion)
         rows.append(replace(row, lacks=lacks))
     return rows
@@ -78,7 +83,10 @@ def maps(inversion: InversionConfig, layers: int) -> list[Entry]:
     """Return rows of explainability maps; LeGrad with 1, 2 and all layers."""
     rows = []
     for name in MAPS:
-        depths = sorted({1, min(2, layers), layers}) if name == "legrad" else [1]
+        if name == "legrad":
+            depths = sorted({1, min(2, layers), layers})
+        else:
+            depths = [1]
         for depth in depths:
             key = name if depth == 1 else f"{name}-{depth}"
             title = name if depth == 1 else f"{name}, {depth} layers"
@@ -120,18 +128,23 @@ def _changed(region: Region, how: MaskChange, shape: tuple[int, int]) -> Region:
     if how == "box":
         return Region(region.id, region.bbox, np.ones(region.mask.shape, bool))
     reach = max(1.0, SHARE * 2 * float(np.sqrt(region.area / np.pi)))
-    clean = CleanUp(erode=reach) if how == "eroded" else CleanUp(dilate=reach)
+    if how == "eroded":
+        clean = CleanUp(erode=reach)
+    else:
+        clean = CleanUp(dilate=reach)
     return clean_region(region, shape, clean) or region
 
 
 def _by_sam(regions: Regions, image: NDArray[Any], segmenter: Segmenter) -> Regions:
     """Return the best mask of Segment Anything for each box; the box itself if it has no pixel."""
-    prompts = [
+    prompts = []
+    for region in regions:
+        y0, x0, y1, x1 = region.bbox
         # Whole numbers are centres of pixels there.
-        Prompt(id=region.id, boxes=((y0 - 0.5, x0 - 0.5, y1 - 0.5, x1 - 0.5),))
-        for region in regions
-        for y0, x0, y1, x1 in [region.bbox]
-    ]
+        box = (y0 - 0.5, x0 - 0.5, y1 - 0.5, x1 - 0.5)
+        prompts.append(Prompt(id=region.id, boxes=(box,)))
     pairs = zip(segmenter.segment(ArrayPlane(image), prompts), regions, strict=True)
-    drawn = [one.region() or _changed(region, "box", regions.shape) for one, region in pairs]
+    drawn = []
+    for segmented, region in pairs:
+        drawn.append(segmented.region() or _changed(region, "box", regions.shape))
     return Regions(regions.shape, drawn)

@@ -155,7 +155,10 @@ def _check(
         raise InputError(
             f"{file} is in format {kept_format}, which this version cannot continue; {_ADVICE}."
         )
-    differing = [name for name in {**wanted, **kept} if wanted.get(name) != kept.get(name)]
+    differing = []
+    for name in {**wanted, **kept}:
+        if wanted.get(name) != kept.get(name):
+            differing.append(name)
     if differing:
         raise InputError(f"{file} holds figures for another {', '.join(differing)}; {_ADVICE}.")
 
@@ -211,7 +214,7 @@ class RecordStore:
         self._append(line, " / ".join(map(str, key)))
         self.records[key] = record
 
-    def _append(self, line: Figures, what: str) -> None:
+    def _append(self, line: Figures, place: str) -> None:
         if self.file is None:
             return
         data = (json.dumps(line) + "\n").encode()
@@ -225,7 +228,7 @@ class RecordStore:
             with suppress(OSError):
                 os.truncate(self.file, self._end)
             raise InputError(
-                f"{self.file} could not be written at {what} ({error.strerror or error}). "
+                f"{self.file} could not be written at {place} ({error.strerror or error}). "
                 f"{len(self.records)} finished records are kept; make room and run it again."
             ) from None
         self._end += len(data)

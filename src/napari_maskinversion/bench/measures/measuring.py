@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import ConfigError, InputError, MaskInversionError, ModelError
 from ...base.progress import listening
+from ...base.wording import listed
 from ...engine.invert.inverter import MaskInverter, RegionEmbedder
 from ...engine.invert.loop import StepState
 from ...engine.methods.dense import class_token_tower
@@ -95,7 +97,9 @@ class MeasuringPlan:
 
     def resolution_of(self, method: Method) -> int | None:
         """Return the resolution for a method; None for the method's own."""
-        return None if self.pictures_native and not method.whole_image else self.resolution
+        if self.pictures_native and not method.whole_image:
+            return None
+        return self.resolution
 
 
 def open_records(
@@ -124,7 +128,8 @@ class Captioner:
         load_judge: Callable[[], Backbone],
     ) -> None:
         self.name = name  # Of the generator, its weights and settings, for records
-        self._make, self._judge = make, cache(load_judge)
+        self._make = make
+        self._judge = cache(load_judge)
         self._generators: dict[str, CaptionDecoder] = {}  # by the names of models
 
     def open(self, model: Backbone) -> tuple[CaptionDecoder, Backbone]:
@@ -139,8 +144,8 @@ class Captioner:
         written = generator.generate(embeddings)
         if not sample.expressions:
             return {"captions": written, "caption": []}
-        told = judge.encode_text([text for text, _ in sample.expressions])
-        scores = _product(told, judge.encode_text(written))
+        texts = judge.encode_text([text for text, _ in sample.expressions])
+        scores = _product(texts, judge.encode_text(written))
         rows = sentences_for_masks(sample, scores, overlaps_of(sample))
         return {"captions": written, "caption": rows}
 
@@ -172,7 +177,10 @@ class Measuring:
         parser: Parser = by_words,
         segmenter: Callable[[str], Segmenter] | None = None,
     ) -> None:
-        self.dataset, self.plan, self.store, self._load = dataset, plan, store, load
+        self.dataset = dataset
+        self.plan = plan
+        self.store = store
+        self._load = load
         self.keys = list(dataset.keys())[: plan.limit]
         self.fingerprints: dict[str, str] = {}
         self.lacks: dict[tuple[str, str], str] = {}
@@ -180,16 +188,16 @@ class Measuring:
         # Images and models whose kept records were made from something else, by what it was
         self._stale: dict[str, list[str]] = {}
         self._content = cache(dataset.content)
-        self.captioner, self.parser = captioner, parser
+        self.captioner = captioner
+        self.parser = parser
         self.segmenter = segmenter or segmenters(plan.sam)
 
     def notes(self) -> list[str]:
         """Return lines about kept records that were measured again."""
         notes = []
-        for what, names in self._stale.items():
-            distinct = list(dict.fromkeys(names))
-            listed = ", ".join(distinct[:5]) + ", ..." * (len(distinct) > 5)
-            notes.append(f"Measured again: {len(names)} kept records of {listed} are of {what}.")
+        for reason, names in self._stale.items():
+            records = f"{len(names)} kept records of {listed(dict.fromkeys(names))}"
+            notes.append(f"Measured again: {records} are of {reason}.")
         return notes
 
     def run(self, report: Report = lambda *_: None) -> None:
@@ -198,14 +206,14 @@ class Measuring:
         for number, name in enumerate(self.plan.models):
             model = self._load(name)
             self.fingerprints[name] = model.fingerprint
-            one = _OneModel(name, model, self)
+            one_model = _OneModel(name, model, self)
             if len(self.lacks) == len(self.plan.models) * len(self.plan.entries):
                 raise InputError(f"Nothing can be measured: {next(iter(self.lacks.values()))}")
-            able = one.entries
+            able = one_model.entries
             for place, key in enumerate(self.keys):
                 report(f"{name}, {key}", (number * len(self.keys) + place) / total)
-                self._image(one, key)
-            if able and not one.entries:  # each failed on the way
+                self._image(one_model, key)
+            if able and not one_model.entries:  # each failed on the way
                 raise InputError(f"Nothing can be measured: {self.lacks[name, able[0].key]}")
         if len(self.skipped) == len(self.keys):
             why = next(iter(self.skipped.values()), "it has no images")
@@ -220,7 +228,8 @@ class Measuring:
 
         Skipped images count for none of them.
         """
-        plan, dataset = self.plan, self.dataset
+        plan = self.plan
+        dataset = self.dataset
         keys = [key for key in self.keys if key not in self.skipped]
         parts = {}
         for model in plan.models:
@@ -240,10 +249,13 @@ class Measuring:
         page = figures_page(kind, settings, parts) | {"date": now()}
         return page | totals | {"skipped": self.skipped}
 
-    def _image(self, one: _OneModel, key: str) -> None:
+    def _image(self, one_model: _OneModel, key: str) -> None:
         if key in self.skipped:
             return
-        left = [entry for entry in one.entries if not self._is_kept(one, entry, key)]
+        left = []
+        for entry in one_model.entries:
+            if not self._is_kept(one_model, entry, key):
+                left.append(entry)
         if not left:
             return
         try:
@@ -257,29 +269,31 @@ class Measuring:
             return
         for entry in left:
             try:
-                measured = one.measure(entry, sample)
+                measured = one_model.measure(entry, sample)
             except MaskInversionError as error:
                 if not self.plan.lenient:
                     raise
-                self.lacks[one.name, entry.key] = f"{key}: {error}"
+                self.lacks[one_model.name, entry.key] = f"{key}: {error}"
                 continue
-            record = {**self._made_of(one, entry, key), **measured}
-            self.store.add((one.name, entry.key, key), record)
+            record = {**self._made_of(one_model, entry, key), **measured}
+            self.store.add((one_model.name, entry.key, key), record)
 
-    def _made_of(self, one: _OneModel, entry: Entry, key: str) -> dict[str, str]:
-        return {"content": self._content(key), "weights": one.weights(entry)}
+    def _made_of(self, one_model: _OneModel, entry: Entry, key: str) -> dict[str, str]:
+        return {"content": self._content(key), "weights": one_model.weights(entry)}
 
-    def _is_kept(self, one: _OneModel, entry: Entry, key: str) -> bool:
-        record = self.store.records.get((one.name, entry.key, key))
+    def _is_kept(self, one_model: _OneModel, entry: Entry, key: str) -> bool:
+        record = self.store.records.get((one_model.name, entry.key, key))
         if record is None:
             return False
-        made_of = self._made_of(one, entry, key)
+        made_of = self._made_of(one_model, entry, key)
         if all(made_of.values()) and made_of.items() <= record.items():
             return True
-        what, name = "other weights", one.name
+        reason = "other weights"
+        name = one_model.name
         if record.get("content") != made_of["content"]:
-            what, name = "another image, other masks or other names", key
-        self._stale.setdefault(what, []).append(name)
+            reason = "another image, other masks or other names"
+            name = key
+        self._stale.setdefault(reason, []).append(name)
         return False
 
 
@@ -294,13 +308,17 @@ class _Embedded:
 
     def lengths(self, norm: str) -> Rows:
         """Return the lengths that a generator of sentences shall see."""
-        own = np.linalg.norm(self.rows, axis=1)
-        return np.full_like(own, self.image_norm) if norm == "cls" and self.image_norm else own
+        lengths: Rows = np.linalg.norm(self.rows, axis=1)
+        if norm == "cls" and self.image_norm:
+            return np.full_like(lengths, self.image_norm)
+        return lengths
 
 
 class _OneModel:
     def __init__(self, name: str, model: Backbone, of: Measuring) -> None:
-        self.name, self.model, self.of = name, model, of
+        self.name = name
+        self.model = model
+        self.of = of
         dataset = of.dataset
         self._texts = model.encode_text([dataset.template.format(c) for c in dataset.classes])
         self._embedders: dict[str, RegionEmbedder] = {}
@@ -340,9 +358,12 @@ class _OneModel:
 
     def weights(self, entry: Entry) -> str:
         """Return the fingerprints of an entry's model and checkpoints."""
-        own = any(part.weights for part in entry.method.parts)
-        files = (entry.method.weights if own else None, self.of.plan.sam)
-        parts = [self._print(file) for file in files[: 1 + (entry.masks == SAM)] if file]
+        has_weights = any(part.weights for part in entry.method.parts)
+        files = (entry.method.weights if has_weights else None, self.of.plan.sam)
+        parts = []
+        for file in files[: 1 + (entry.masks == SAM)]:
+            if file:
+                parts.append(self._print(file))
         if entry.captions and self.of.captioner is not None:
             parts.append(self.of.captioner.name)
         if entry.relations and isinstance(self.of.parser, OwnParser):
@@ -353,17 +374,21 @@ class _OneModel:
         """Embed the regions of one image and rank the classes; the image may have none."""
         if not len(sample.regions):
             return {"labels": [], "ranks": [], "seconds": 0.0, "small": sample.small}
-        dataset, began = self.of.dataset, perf_counter()
+        dataset = self.of.dataset
+        began = perf_counter()
         context = self.of.plan.shown_context(dataset)
-        told = own_expressions(sample, dataset.classes, dataset.template)
+        described = own_expressions(sample, dataset.classes, dataset.template)
         if entry.scorer != "embeddings":
-            scores = self._map_scores(entry, told)
+            scores = self._map_scores(entry, described)
             seconds = round(perf_counter() - began, 4)
-            return {"labels": [], "ranks": [], "seconds": seconds} | _retrieved(told, scores)
-        views = [sample] if context is None else list(windowed(sample, context))
+            return {"labels": [], "ranks": [], "seconds": seconds} | _retrieved(described, scores)
+        if context is None:
+            views = [sample]
+        else:
+            views = list(windowed(sample, context))
         embedded = [self._embed(entry, view) for view in views]
         seconds = perf_counter() - began
-        raw = np.concatenate([one.rows for one in embedded])
+        raw = np.concatenate([part.rows for part in embedded])
         unit = _unit(raw)
         record: dict[str, Any] = {
             "labels": sample.labels.tolist(),
@@ -372,18 +397,20 @@ class _OneModel:
         }
         if sample.small:
             record["small"] = sample.small
-        if overlaps := [round(float(value), 4) for one in embedded for value in one.overlaps]:
-            record["iou"] = overlaps
+        overlaps = chain.from_iterable(part.overlaps for part in embedded)
+        if rounded := [round(float(value), 4) for value in overlaps]:
+            record["iou"] = rounded
         if entry.points:
-            curves = {k: np.concatenate([e.curve[k] for e in embedded]) for k in entry.points}
-            record["curve"] = {
-                str(step): self._ranks(_unit(rows), sample) for step, rows in curves.items()
-            }
+            curve = {}
+            for step in entry.points:
+                rows = np.concatenate([part.curve[step] for part in embedded])
+                curve[str(step)] = self._ranks(_unit(rows), sample)
+            record["curve"] = curve
         if entry.captions and self.of.captioner is not None:
-            lengths = np.concatenate([one.lengths(entry.captions) for one in embedded])
+            lengths = np.concatenate([part.lengths(entry.captions) for part in embedded])
             record |= self.of.captioner.read(self.model, unit * lengths[:, None], sample)
         if context is None:
-            record |= _retrieved(told, self._scores(entry, told, raw, unit))
+            record |= _retrieved(described, self._scores(entry, described, raw, unit))
         return record
 
     def _scores(self, entry: Entry, sample: Sample, raw: Rows, unit: Rows) -> NDArray[Any]:
@@ -392,12 +419,13 @@ class _OneModel:
         rows = raw if len(entry.method.parts) > 1 else unit
         if not entry.relations or not sample.expressions:
             return _product(self._sentences(entry, sample), rows)
-        told = [text for text, _ in sample.expressions]
-        phrases = [self.of.parser(text) for text in told]
-        told += [text for phrase in phrases for text in phrase.texts]
-        texts = self.model.encode_text([entry.template.format(text) for text in told])
+        texts_of_regions = [text for text, _ in sample.expressions]
+        phrases = [self.of.parser(text) for text in texts_of_regions]
+        for phrase in phrases:
+            texts_of_regions += phrase.texts
+        texts = self.model.encode_text([entry.template.format(text) for text in texts_of_regions])
         logits = self.model.logit_scale * len(entry.method.parts) * _product(texts, rows)
-        return related(logits.astype(np.float64), phrases, told, sample.regions)
+        return related(logits.astype(np.float64), phrases, texts_of_regions, sample.regions)
 
     def _ranks(self, unit: Rows, sample: Sample) -> list[int]:
         """Return the place of each region's class, from 0; a tie counts as wrong."""
@@ -408,7 +436,9 @@ class _OneModel:
 
     def _embed(self, entry: Entry, view: Sample) -> _Embedded:
         """Embed the regions of a view."""
-        segmenter = self.of.segmenter(str(self.model.device)) if entry.masks == SAM else None
+        segmenter = None
+        if entry.masks == SAM:
+            segmenter = self.of.segmenter(str(self.model.device))
         regions = changed(view.regions, entry.masks, view.image, segmenter)
         if entry.method.inverts:
             inverter = self._inverter(view)
@@ -431,7 +461,9 @@ class _OneModel:
     def _sentences(self, entry: Entry, sample: Sample) -> Rows:
         """Return unit embeddings of a sample's sentences."""
         texts = tuple(entry.template.format(text) for text, _ in sample.expressions)
-        return self._told(texts) if texts else np.zeros((0, self.model.embed_dim), np.float32)
+        if texts:
+            return self._told(texts)
+        return np.zeros((0, self.model.embed_dim), np.float32)
 
     def _map_scores(self, entry: Entry, sample: Sample) -> Rows:
         """Return scores (sentences, regions) of the sentences' maps."""
@@ -445,7 +477,8 @@ class _OneModel:
         return map_scores(class_token_maps(self.model, image, texts), sample.regions)
 
     def _inverter(self, sample: Sample) -> MaskInverter:
-        plan, inverter = self.of.plan, MaskInverter(self.model)
+        plan = self.of.plan
+        inverter = MaskInverter(self.model)
         inverter.set_image(sample.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect)
         return inverter
 
@@ -465,6 +498,6 @@ def _unit(rows: Rows) -> Rows:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
 
 
-def _product(one: Rows, other: Rows) -> Rows:
+def _product(left: Rows, right: Rows) -> Rows:
     # By torch: NumPy's threads would slow the next inversion down.
-    return np.asarray((torch.from_numpy(one) @ torch.from_numpy(other).T).numpy())
+    return np.asarray((torch.from_numpy(left) @ torch.from_numpy(right).T).numpy())

@@ -47,7 +47,9 @@ class Phrase:
     @property
     def texts(self) -> tuple[str, ...]:
         """The texts whose scores are needed besides those of the sentence."""
-        return (self.head, self.other) if self.relation else (self.head,)
+        if self.relation:
+            return (self.head, self.other)
+        return (self.head,)
 
 
 Parser = Callable[[str], Phrase]
@@ -101,14 +103,17 @@ def by_words(sentence: str) -> Phrase:
     text = " ".join(words)
     for place, word in enumerate(words):
         relation = _name_of(word, RELATIONS)
-        before, after = _without_joints(words[:place]), words[place + 1 :]
+        before = _without_joints(words[:place])
+        after = words[place + 1 :]
         linked = bool(_LINKS & set(after[:2])) or word in _DIRECT | {"contained"}
         other = _thing(after)
         if relation and linked and before and other:
             head, extreme = _head(before)
             return Phrase(head, relation, " ".join(other), extreme)
     head, extreme = _head(words)
-    return Phrase(head, extreme=extreme) if extreme else Phrase(text)
+    if extreme:
+        return Phrase(head, extreme=extreme)
+    return Phrase(text)
 
 
 def _name_of(word: str, table: dict[str, frozenset[str]]) -> str:
@@ -125,11 +130,13 @@ def _without_joints(words: Sequence[str]) -> list[str]:
 
 def _thing(words: Sequence[str]) -> list[str]:
     """Return the thing behind a relation; empty if it is a part of the image."""
-    rest = list(words)
-    while rest and rest[0] in _LINKS | {"side", "by", "in"}:
-        rest.pop(0)
-    content = [word for word in rest if word not in _ARTICLES | _NO_THINGS]
-    return rest if content else []
+    words_left = list(words)
+    while words_left and words_left[0] in _LINKS | {"side", "by", "in"}:
+        words_left.pop(0)
+    content = [word for word in words_left if word not in _ARTICLES | _NO_THINGS]
+    if content:
+        return words_left
+    return []
 
 
 def _head(words: Sequence[str]) -> tuple[str, str]:
@@ -140,11 +147,11 @@ def _head(words: Sequence[str]) -> tuple[str, str]:
             pieces.append([])
         else:
             pieces[-1].append(word)
-    first, *others = pieces
+    first, *later = pieces
     named = {_extreme(word, first) for word in first}
     extreme = next((name for name in EXTREMES if name in named), "")
     all_places = True
-    for piece in others:
+    for piece in later:
         names = [name for word in piece if (name := _name_of(word, EXTREMES))]
         bare = all(_name_of(word, EXTREMES) or word in _ARTICLES | _NO_THINGS for word in piece)
         all_places &= bare
@@ -155,7 +162,9 @@ def _head(words: Sequence[str]) -> tuple[str, str]:
 def _extreme(word: str, piece: Sequence[str]) -> str:
     """Return the extreme of a word; "above" and the like count as one at the end alone."""
     prepositional = word in _DIRECT | {"underneath"} and word != piece[-1]
-    return "" if prepositional else _name_of(word, EXTREMES)
+    if prepositional:
+        return ""
+    return _name_of(word, EXTREMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +180,8 @@ class OwnParser:
             phrase = self.function(sentence)
         except Exception as error:
             raise InputError(f"--parser {self.name} failed at {sentence!r}: {error!r}.") from None
-        known = isinstance(phrase, Phrase) and phrase.relation in ("", *RELATIONS)
-        if not known or phrase.extreme not in ("", *EXTREMES):
+        is_phrase = isinstance(phrase, Phrase) and phrase.relation in ("", *RELATIONS)
+        if not is_phrase or phrase.extreme not in ("", *EXTREMES):
             raise InputError(
                 f"--parser {self.name} returned {phrase!r} for {sentence!r}; it must return a "
                 f"Phrase of {__name__} with a relation ({', '.join(RELATIONS)}), an extreme "
@@ -241,8 +250,8 @@ def _compared(boxes: Floats, name: str) -> Floats:
         wide = np.minimum(x1[:, None], x1) - np.maximum(x0[:, None], x0)
         return np.asarray(np.maximum(high, 0) * np.maximum(wide, 0) / area[:, None])
     which, sign = _MEASURES[name]
-    own = sign * np.stack([(x0 + x1) / 2, (y0 + y1) / 2, area])[which]
-    return np.asarray(own[:, None] > own[None], np.float64)
+    measure = sign * np.stack([(x0 + x1) / 2, (y0 + y1) / 2, area])[which]
+    return np.asarray(measure[:, None] > measure[None], np.float64)
 
 
 def class_token_maps(

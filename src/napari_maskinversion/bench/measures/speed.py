@@ -65,7 +65,10 @@ class SpeedPlan:
 
     def parts(self) -> Iterator[tuple[str, Callable[[Tell], Figures]]]:
         """Yield the rows: the name of a table and what tells them apart, and what measures them."""
-        names = [name for name in PRECISIONS if has_precision(name, torch.device(self.device))]
+        names = []
+        for name in PRECISIONS:
+            if has_precision(name, torch.device(self.device)):
+                names.append(name)
         models = dict.fromkeys((self.architecture, DEMO))
         large = [*product(models, [name for name in names if name in ("float32", "bfloat16")])]
         whole = [*product(self.masks, names)]
@@ -73,7 +76,10 @@ class SpeedPlan:
         if CudaGraph.suits(torch.device(self.device)):
             ends = dict.fromkeys((min(self.masks), max(self.masks)))
             rows_of = product(EXTRAS, ends, [name for name in names if name != "tf32"])
-            without = [row for row in rows_of if row[0] != "products" or row[2] == "float32"]
+            without = []
+            for row in rows_of:
+                if row[0] != "products" or row[2] == "float32":
+                    without.append(row)
         share = 60 * self.minutes / (len(whole) + len(without) + 2 * len(large))  # s of a row
         rows: list[tuple[str, Callable[..., Figures], Any]]
         rows = [("agreement", self._agreement, row) for row in product(names, ROUTES)]
@@ -86,12 +92,17 @@ class SpeedPlan:
             yield "/".join(map(str, (table, *row))), partial(measure, *row)
 
     def _agreement(self, precision: str, route: str, _: Tell) -> Figures:
-        off, maps = [], []
+        off = []
+        maps = []
         for clip, image, masks, config, expected in _cases(Path(self.reference)):
-            how = {"fast": True} if route == "fast" else {"route": route}
-            config = config.changed(precision=precision, **how)
+            config = config.changed(precision=precision)
+            if route == "fast":
+                config = config.changed(fast=True)
+            else:
+                config = config.changed(route=route)
             result = _inverted(clip.to(self.device), image, masks, config)
-            a, b = torch.tensor(result[0]).double(), torch.tensor(expected[0]).double()
+            a = torch.tensor(result[0]).double()
+            b = torch.tensor(expected[0]).double()
             off += (1 - torch.cosine_similarity(a, b)).tolist()
             maps.append(float(np.abs(result[1] - expected[1]).max()))
         row: Figures = {"precision": precision, "route": route, "cases": len(maps)}
@@ -99,14 +110,16 @@ class SpeedPlan:
 
     def _encoding(self, precision: str, _: Tell) -> Figures:
         """Time encoding an image like the one before, with and without its CUDA graph."""
-        model, image = _model(self.architecture, self.device), _picture(self.side).to(self.device)
-        inverter, config = MaskInverter(model), InversionConfig().changed(precision=precision)
+        model = _model(self.architecture, self.device)
+        image = _picture(self.side).to(self.device)
+        inverter = MaskInverter(model)
+        config = InversionConfig().changed(precision=precision)
 
         def milliseconds() -> float:
-            begun = time.perf_counter()
+            start = time.perf_counter()
             inverter.set_image_tensor(image, config)
             _ = inverter.image_embedding  # waits for the device
-            return 1000 * (time.perf_counter() - begun)
+            return 1000 * (time.perf_counter() - start)
 
         row: Figures = {"precision": precision}
         row["ms"] = np.median([milliseconds() for _ in range(REPEATS + WARMING)][WARMING:])
@@ -140,7 +153,8 @@ class SpeedPlan:
 
     def _large(self, share: float, name: str, precision: str, _: Tell) -> Figures:
         """Time regions of a large image, in automatic windows."""
-        model, regions = _model(name, self.device), _ellipses(self.regions)
+        model = _model(name, self.device)
+        regions = _ellipses(self.regions)
 
         def work(count: int) -> None:
             some = Regions(PLANE, regions[:count])
@@ -150,7 +164,8 @@ class SpeedPlan:
 
     def _batch(self, share: float, name: str, precision: str, _: Tell) -> Figures:
         """Time a small image that is read and whose results are written, as in a batch."""
-        model, file = _model(name, self.device), sample_folder() / "everyday-1.png"
+        model = _model(name, self.device)
+        file = sample_folder() / "everyday-1.png"
         how: dict[str, Any] = {"image": file, "regions": file.with_name("everyday-1_regions.png")}
         how |= {"settings": RunSettings(inversion=InversionConfig().changed(precision=precision))}
 
@@ -166,37 +181,46 @@ class SpeedPlan:
 
     def _many(self, work: Callable[[int], None], total: int, share: float) -> Figures:
         """Time as many items as a first timing says fit, and how busy the device is with them."""
-        begun = time.perf_counter()
+        start = time.perf_counter()
         work(1)  # warms up
-        few = min(FEW, total, max(1, int(0.3 * share / (time.perf_counter() - begun))))
-        begun = time.perf_counter()
+        few = min(FEW, total, max(1, int(0.3 * share / (time.perf_counter() - start))))
+        start = time.perf_counter()
         work(few)
-        first, part = time.perf_counter() - begun, 0.35 if "cuda" in self.device else 0.5
+        first = time.perf_counter() - start
+        part = 0.35 if "cuda" in self.device else 0.5
         count = min(total, max(few, int(part * share * few / first)))
-        begun, worked = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
+        worked = time.process_time()
         work(count)
-        seconds, worked = time.perf_counter() - begun, time.process_time() - worked
+        seconds = time.perf_counter() - start
+        worked = time.process_time() - worked
         row: Figures = {"items": count, "of": total, "s": seconds, "ms_each": 1e3 * seconds / count}
         if self.device == "cpu":
             row["busy_percent"] = 100 * worked / seconds / torch.get_num_threads()
         if "cuda" in self.device:  # apart, since profiling takes time itself
             with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
                 work(count)
-            kernels = [e.time_range for e in seen.events() if e.device_type.name == "CUDA"]
+            kernels = []
+            for e in seen.events():
+                if e.device_type.name == "CUDA":
+                    kernels.append(e.time_range)
             row["busy_percent"] = sum(kernel.elapsed_us() for kernel in kernels) / 1e4 / seconds
         return row
 
 
 def _call(name: str, device: str, side: int, precision: str, count: int) -> Any:
     """Return the seconds of a call, those of the masks again, and the route."""
-    model, config = _model(name, device), InversionConfig().changed(precision=precision)
-    image, masks = _picture(side).to(device), _boxes(count, side)
-    inverter, begun = MaskInverter(model), time.perf_counter()
+    model = _model(name, device)
+    config = InversionConfig().changed(precision=precision)
+    image = _picture(side).to(device)
+    masks = _boxes(count, side)
+    inverter = MaskInverter(model)
+    start = time.perf_counter()
     inverter.set_image_tensor(image, config)
     route = inverter.invert(masks, config).route
     done = time.perf_counter()
     inverter.invert(masks, config)
-    return done - begun, time.perf_counter() - done, route
+    return done - start, time.perf_counter() - done, route
 
 
 @cache
@@ -229,7 +253,8 @@ def _picture(side: int) -> torch.Tensor:
 
 
 def _boxes(count: int, side: int) -> NDArray[np.bool_]:
-    rng, places = np.random.default_rng(0), np.arange(side)
+    rng = np.random.default_rng(0)
+    places = np.arange(side)
     low = rng.integers(0, side - side // 11, (2, count, 1))
     high = low + rng.integers(side // 28, side // 2, (2, count, 1))
     rows, columns = (places >= low) & (places < high)
@@ -255,7 +280,10 @@ def _cases(folder: Path) -> Iterator[tuple[Any, torch.Tensor, Any, InversionConf
         z = np.load(file)
         embed, *shape, quick = map(int, z["config"])
         clip = CLIP(embed, dict(zip(SHAPE, shape, strict=True)), TEXT, quick_gelu=bool(quick))
-        weights = {k[7:]: torch.tensor(z[k]) for k in z.files if k.startswith("visual.")}
+        weights = {}
+        for k in z.files:
+            if k.startswith("visual."):
+                weights[k[7:]] = torch.tensor(z[k])
         clip.eval().visual.load_state_dict(weights)
         steps, rate, alpha, decay, layer = map(float, z["hyper"])
         config = InversionConfig(steps=int(steps), learning_rate=rate, alpha=alpha).changed(
@@ -264,7 +292,8 @@ def _cases(folder: Path) -> Iterator[tuple[Any, torch.Tensor, Any, InversionConf
         expected = z["localized_embeddings"], z["last_step_maps"]
         yield clip, torch.tensor(z["image"]), z["masks"].astype(bool), config, expected
     if not files:
-        clip, case = load_model(DEMO, device="cpu").clip, (_picture(128), _boxes(9, 128))
+        clip = load_model(DEMO, device="cpu").clip
+        case = (_picture(128), _boxes(9, 128))
         config = InversionConfig(keep_last_step_heatmaps=True)
         yield clip, *case, config, _inverted(clip, *case, config)
 

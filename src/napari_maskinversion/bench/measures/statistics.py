@@ -39,10 +39,15 @@ def ratio(
     if not len(sources):
         return {"value": 0.0, "low": 0.0, "high": 1.0}
     _, source = np.unique(np.asarray(sources), return_inverse=True)
-    kinds = np.zeros(len(source), int) if classes is None else np.asarray(classes)
+    if classes is None:
+        kinds = np.zeros(len(source), int)
+    else:
+        kinds = np.asarray(classes)
     _, kind = np.unique(kinds, return_inverse=True)
-    images, count = int(source.max()) + 1, kind.max() + 1
-    sums, counts = np.zeros((images, count)), np.zeros((images, count))
+    images = int(source.max()) + 1
+    count = kind.max() + 1
+    sums = np.zeros((images, count))
+    counts = np.zeros((images, count))
     np.add.at(sums, (source, kind), np.asarray(above, float))
     np.add.at(counts, (source, kind), np.maximum(below, 1e-12))
     value = float((sums.sum(0) / counts.sum(0)).mean())
@@ -81,22 +86,25 @@ def overlaps_of(sample: Sample) -> Overlaps:
         return np.asarray(regions.full_mask(place) >= 0.5)
 
     @cache
-    def pair(one: int, other: int) -> tuple[float, float]:
-        if one == other:
-            return float(regions[one].area), float(regions[one].area)
-        first, second = mask(one), mask(other)
+    def pair(first_place: int, second_place: int) -> tuple[float, float]:
+        if first_place == second_place:
+            return float(regions[first_place].area), float(regions[first_place].area)
+        first = mask(first_place)
+        second = mask(second_place)
         return float((first & second).sum()), float((first | second).sum())
 
-    return lambda one, other: pair(min(one, other), max(one, other))
+    return lambda first_place, second_place: pair(
+        min(first_place, second_place), max(first_place, second_place)
+    )
 
 
 def masks_for_sentences(sample: Sample, scores: NDArray[Any], overlaps: Overlaps) -> list[Row]:
     """Rank all regions for each sentence by scores (sentences, regions)."""
     places = list(range(scores.shape[1]))
-    return [
-        _row(row, [true], places, true, overlaps)
-        for row, (_, true) in zip(scores, sample.expressions, strict=True)
-    ]
+    rows = []
+    for row, (_, true) in zip(scores, sample.expressions, strict=True):
+        rows.append(_row(row, [true], places, true, overlaps))
+    return rows
 
 
 def sentences_for_masks(sample: Sample, scores: NDArray[Any], overlaps: Overlaps) -> list[Row]:
@@ -105,23 +113,29 @@ def sentences_for_masks(sample: Sample, scores: NDArray[Any], overlaps: Overlaps
     Any of the region's own sentences is right. The mask of an answer is that of its region.
     """
     places = [place for _, place in sample.expressions]
-    own = {true: [i for i, place in enumerate(places) if place == true] for true in places}
-    return [_row(scores[:, true], mine, places, true, overlaps) for true, mine in own.items()]
+    candidates_of: dict[int, list[int]] = {place: [] for place in places}
+    for candidate, place in enumerate(places):
+        candidates_of[place].append(candidate)
+    rows = []
+    for true, candidates in candidates_of.items():
+        rows.append(_row(scores[:, true], candidates, places, true, overlaps))
+    return rows
 
 
 def _row(
     scores: NDArray[Any],
-    own: Sequence[int],
+    right_candidates: Sequence[int],
     places: Sequence[int],
     true: int,
     overlaps: Overlaps,
 ) -> Row:
     """Rank candidates by their scores; ``places`` says which region each one is about."""
-    best = scores[own].max()
+    best = scores[right_candidates].max()
     other = np.ones(len(scores), bool)
-    other[own] = False
-    ahead, level = scores > best + TIE, scores >= best - TIE
-    earliest = min(place for place in own if scores[place] >= best - TIE)
+    other[right_candidates] = False
+    ahead = scores > best + TIE
+    level = scores >= best - TIE
+    earliest = min(place for place in right_candidates if scores[place] >= best - TIE)
     before = np.arange(len(scores)) < earliest
     last = int((other & level).sum())
     first = int((other & (ahead | (level & before))).sum())
@@ -138,7 +152,10 @@ def retrieval_figures(
 
     ``reading`` is one of `READINGS`, or "caption".
     """
-    listed = [(image, row) for image, one in records for row in one.get(reading, ())]
+    listed = []
+    for image, record in records:
+        for row in record.get(reading, ()):
+            listed.append((image, row))
     if not listed:
         return {}
     images = [image for image, _ in listed]
@@ -156,13 +173,21 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
     """Compute the figures of one model and entry."""
 
     def every(name: str) -> list[Any]:
-        return [value for _, record in records for value in record.get(name, ())]
+        values = []
+        for _, record in records:
+            values.extend(record.get(name, ()))
+        return values
 
-    sources = [image for image, record in records for _ in record["ranks"]]
-    order, overlaps = np.array(every("ranks")), every("iou")
-    summary: dict[str, Any] = {
-        f"acc{k}": share(order < k, sources) for k in FIRST if k == 1 or k < classes
-    }
+    sources = []
+    for image, record in records:
+        for _ in record["ranks"]:
+            sources.append(image)
+    order = np.array(every("ranks"))
+    overlaps = every("iou")
+    summary: dict[str, Any] = {}
+    for k in FIRST:
+        if k == 1 or k < classes:
+            summary[f"acc{k}"] = share(order < k, sources)
     summary["macro"] = share(order < 1, sources, every("labels"))
     if len(overlaps) == len(sources):
         summary["iou"] = share(overlaps, sources)

@@ -59,16 +59,20 @@ class Backbones:
 def choose(wanted: str | None) -> Backbones:
     """Choose models for the paper's backbones."""
     named = _by_backbone(wanted) if wanted is not None else USUAL
-    lacks = {
-        backbone: why_missing(named[backbone]) if backbone in named else "not among --models"
-        for backbone in BACKBONES
-    }
-    models = {backbone: named[backbone] for backbone, why in lacks.items() if not why}
+    lacks = {}
+    for backbone in BACKBONES:
+        lacks[backbone] = "not among --models"
+        if backbone in named:
+            lacks[backbone] = why_missing(named[backbone])
+    models = {}
+    for backbone, why in lacks.items():
+        if not why:
+            models[backbone] = named[backbone]
     return Backbones(models, {backbone: why for backbone, why in lacks.items() if why})
 
 
 def _by_backbone(wanted: str) -> dict[str, str]:
-    names = [name for name in (part.strip() for part in wanted.split(",")) if name]
+    names = list(filter(None, map(str.strip, wanted.split(","))))
     if not names:
         raise InputError("--models names no model; say --models ViT-B-16/openai, or demo.")
     chosen: dict[str, str] = {}
@@ -80,7 +84,8 @@ def _by_backbone(wanted: str) -> dict[str, str]:
                 f"--models: the paper has no backbone {backbone!r}; it has {', '.join(BACKBONES)}."
             )
         if not equals:
-            backbone, model = _backbone_of(name), name
+            backbone = _backbone_of(name)
+            model = name
         _check_file(model, backbone or BACKBONES[1])
         if not backbone:
             strangers.append(model)
@@ -93,29 +98,41 @@ def _by_backbone(wanted: str) -> dict[str, str]:
             f"--models: {strangers[0]} is none of the paper's architectures. Say which backbone it "
             f"stands for, such as B/16={strangers[0]}, or name it alone to stand for all."
         )
-    return dict.fromkeys(BACKBONES, strangers[0]) if strangers else chosen
+    if strangers:
+        return dict.fromkeys(BACKBONES, strangers[0])
+    return chosen
 
 
 def _backbone_of(name: str) -> str:
     """Return the paper's backbone with this architecture, or ""."""
-    own = parts_of(name)[1]
-    architecture = name.partition("/")[0] if own is None else own.removesuffix("-quickgelu")
+    named_architecture = parts_of(name)[1]
+    if named_architecture is None:
+        architecture = name.partition("/")[0]
+    else:
+        architecture = named_architecture.removesuffix("-quickgelu")
     usual = {model.partition("/")[0]: backbone for backbone, model in USUAL.items()}
     path = own_model(name)
-    return "" if path is not None and path.is_dir() else usual.get(architecture, "")
+    if path is not None and path.is_dir():
+        return ""
+    return usual.get(architecture, "")
 
 
 def parts_of(name: str) -> tuple[str, str | None]:
     """Return a model as `load_model` takes it, and the architecture of a file of weights."""
     file, colon, architecture = name.rpartition(":")
-    path = own_model(file) if colon else None
-    return (file, architecture) if path is not None and path.is_file() else (name, None)
+    path = None
+    if colon:
+        path = own_model(file)
+    if path is not None and path.is_file():
+        return (file, architecture)
+    return (name, None)
 
 
 def _check_file(model: str, backbone: str) -> None:
     """Refuse a file of weights that is missing, or whose architecture is missing or unknown."""
     file, architecture = parts_of(model)
-    path, usual = own_model(file), USUAL[backbone].partition("/")[0]
+    path = own_model(file)
+    usual = USUAL[backbone].partition("/")[0]
     if architecture is not None:
         from ...engine.models.openclip import architecture_config
 
@@ -154,7 +171,9 @@ class PaperSets:
 
 def inversion_of(name: str, base: InversionConfig) -> InversionConfig:
     """Return the setting for a data set: the paper has alpha 5 for RefCOCO(+), else 0."""
-    alpha = EXPRESSION_ALPHA if name in ("refcoco", "refcoco+") else 0.0
+    alpha = 0.0
+    if name in ("refcoco", "refcoco+"):
+        alpha = EXPRESSION_ALPHA
     return InversionConfig.of(base, alpha=alpha)
 
 
@@ -173,7 +192,9 @@ def read_splits(texts: Sequence[str], sets: Sequence[str] = tuple(SETS)) -> dict
 
 def read_sets(text: str | None) -> tuple[str, ...]:
     """Return data sets by name, separated by commas; None is all."""
-    return tuple(SETS) if text is None else named(text, SETS, "--sets takes some of")
+    if text is None:
+        return tuple(SETS)
+    return named(text, SETS, "--sets takes some of")
 
 
 def open_sets(
@@ -239,7 +260,10 @@ def captioner(
     from ..measures.measuring import Captioner
 
     request.check(parts_of(reader)[0], Method(), memory)
-    weights = "" if request.file is None else content_of(request.file)
+    if request.file is None:
+        weights = ""
+    else:
+        weights = content_of(request.file)
     how = json.dumps(dict(request.settings))  # records of other settings are made again
     parts = (request.decoder, weights, sentences, how, "judged by", judge)
     return Captioner(" ".join(filter(None, parts)), make, lambda: load(judge)), ""

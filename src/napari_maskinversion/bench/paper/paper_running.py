@@ -62,18 +62,18 @@ class PaperPlan:
         entry = row.entry(inversion_of(name, self.inversion), self.weights)
         if table.name != "6":
             return entry
-        key, lacks = f"{entry.key}/captions={row.norm}", entry.lacks or self.captions
+        key = f"{entry.key}/captions={row.norm}"
+        lacks = entry.lacks or self.captions
         return replace(entry, key=key, captions=row.norm, lacks=lacks)
 
     def entries(self, name: str, model: str) -> tuple[Entry, ...]:
         """Return everything that a model measures on a data set, each once."""
-        every = [
-            self.entry(table, row, name)
-            for table in self.tables
-            if name in table.sets
-            for row in table.rows
-            if row.method and self.backbones.models.get(row.backbone) == model
-        ]
+        every = []
+        for table in self.tables:
+            if name in table.sets:
+                for row in table.rows:
+                    if row.method and self.backbones.models.get(row.backbone) == model:
+                        every.append(self.entry(table, row, name))
         return tuple({entry.key: entry for entry in every if not entry.lacks}.values())
 
     def measuring(self, models: Sequence[str], entries: Sequence[Entry]) -> MeasuringPlan:
@@ -83,14 +83,13 @@ class PaperPlan:
 
     def timed(self, model: str) -> list[TimedPart]:
         """Return everything to time with a model, each once."""
-        parts = [
-            part_of(table, row.title, column)
-            for table in self.tables
-            if not table.sets
-            for row in table.rows
-            if self.backbones.models.get(row.backbone) == model
-            for column in table.columns
-        ]
+        parts = []
+        for table in self.tables:
+            if not table.sets:
+                for row in table.rows:
+                    if self.backbones.models.get(row.backbone) == model:
+                        for column in table.columns:
+                            parts.append(part_of(table, row.title, column))
         return list(dict.fromkeys(parts))
 
 
@@ -112,7 +111,8 @@ class PaperBench:
         self.lacks: dict[tuple[str, str, str], str] = {}
         self.skipped: dict[str, dict[str, str]] = {name: {} for name in plan.sets.opened}
         self.notes: list[str] = []
-        self._load, self._captioner = load, captioner
+        self._load = load
+        self._captioner = captioner
         self._model: tuple[str, Backbone] | None = None
         self._timed: dict[tuple[str, TimedPart], str] = {}
         self._segmenter = segmenters(plan.sam)
@@ -134,7 +134,9 @@ class PaperBench:
         from ...engine.compute.devices import choose_device
 
         for model in reversed(self.plan.backbones.names):  # the first one stays loaded
-            rows = [e for name in self.plan.sets.opened for e in self.plan.entries(name, model)]
+            rows: list[Entry] = []
+            for name in self.plan.sets.opened:
+                rows.extend(self.plan.entries(name, model))
             if rows and own_model(parts_of(model)[0]) is not None:
                 self.load(model)  # a file of the user's may be anything
             if self.plan.weights is not None and any(e.method.name == "alphaclip" for e in rows):
@@ -234,7 +236,9 @@ class PaperBench:
     def seconds_of(self, model: str, part: TimedPart) -> dict[str, Any] | None:
         """Return the seconds of a part by this model's weights on this device, once measured."""
         key = self._timed.get((model, part))
-        return None if key is None or self.seconds is None else self.seconds.parts.get(key)
+        if key is None or self.seconds is None:
+            return None
+        return self.seconds.parts.get(key)
 
     def records(self, name: str, model: str, key: str) -> list[tuple[str, dict[str, Any]]]:
         """Return the records of an entry on a data set, with their images."""
@@ -270,10 +274,13 @@ class TimedPart:
 
 def part_of(table: Table, title: str, column: Column) -> TimedPart:
     """Return what a cell of a table of seconds measures."""
-    what, route = column[0], cast("Route", column[1])
+    size = column[0]
+    route = cast("Route", column[1])
     if table.name == "resolution":
         return TimedPart(_MASKS, int(title), route)
-    steps = int(what.removeprefix("K = ")) if table.name == "grid" else None
+    steps = None
+    if table.name == "grid":
+        steps = int(size.removeprefix("K = "))
     return TimedPart(int(title), _TABLE_SIDE, route, steps)
 
 
@@ -287,7 +294,9 @@ def time_part(model: Backbone, part: TimedPart, inversion: InversionConfig) -> d
     steps = inversion.steps if part.steps is None else part.steps
     config = inversion.changed(route=part.route, alpha=0.0, steps=steps)
     inverter = MaskInverter(model)
-    encoded, inverted, route = [], [], ""
+    encoded = []
+    inverted = []
+    route = ""
     for number in range(TIMES + 1):  # the first is not counted: it prepares weights
         began = perf_counter()
         inverter.set_image(image, resolution=side, keep_aspect=False)
@@ -311,6 +320,7 @@ def _scene(count: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     masks = np.zeros((count, *_SHAPE), bool)
     for mask in masks:
         height, width = rng.integers(40, 200, 2)
-        y, x = rng.integers(0, _SHAPE[0] - height), rng.integers(0, _SHAPE[1] - width)
+        y = rng.integers(0, _SHAPE[0] - height)
+        x = rng.integers(0, _SHAPE[1] - width)
         mask[y : y + height, x : x + width] = True
     return rng.integers(0, 255, (*_SHAPE, 3)).astype(np.uint8), masks

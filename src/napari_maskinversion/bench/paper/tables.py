@@ -79,7 +79,10 @@ class Row:
     def key(self, inversion: InversionConfig) -> str:
         """Return the name of its entry in the records; rows of several tables may share one."""
         parts = [self.method if self.scorer == "embeddings" else f"map-{self.scorer}"]
-        changed = {k: v for k, v in self.changes.items() if getattr(inversion, k) != v}
+        changed = {}
+        for k, v in self.changes.items():
+            if getattr(inversion, k) != v:
+                changed[k] = v
         parts += [f"{name}={value}" for name, value in changed.items()]
         parts += [self.masks] if self.masks != "mask" else []
         parts += [self.template] if self.template != "{}" else []
@@ -122,7 +125,9 @@ class Table:
     @property
     def file(self) -> str:
         """Begin of the names of its files."""
-        return f"table-{self.name}" if self.name.isdigit() else self.name
+        if self.name.isdigit():
+            return f"table-{self.name}"
+        return self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,10 +155,17 @@ class Cell:
 
 
 def _table(name: str, about: dict[str, Any]) -> Table:
-    vary, own = about.pop("vary", ""), about.pop("own", [])
-    columns = tuple((what, m) for what, ms in about.pop("columns").items() for m in ms.split())
-    lines = [[cell.strip() for cell in line.split("|")] for line in about.pop("rows").splitlines()]
-    points = tuple(int(title) for title, *_ in lines) if vary == "points" else ()
+    vary = about.pop("vary", "")
+    own_rows = about.pop("own", [])
+    columns = []
+    for column, metrics in about.pop("columns").items():
+        columns += [(column, metric) for metric in metrics.split()]
+    lines = []
+    for line in about.pop("rows").splitlines():
+        lines.append([cell.strip() for cell in line.split("|")])
+    points: tuple[int, ...] = ()
+    if vary == "points":
+        points = tuple(int(title) for title, *_ in lines)
     rows = []
     for title, backbone, figures in lines:
         pairs = zip(columns, figures.split(), strict=True)
@@ -168,7 +180,8 @@ def _table(name: str, about: dict[str, Any]) -> Table:
         elif vary:
             more["changes"] = {vary: float(title) if vary == "alpha" else title}
         rows.append(Row(title=title, backbone=backbone, values=values, **more))
-    return Table(name=name, columns=columns, rows=(*rows, *(Row(**row) for row in own)), **about)
+    rows += [Row(**row) for row in own_rows]
+    return Table(name=name, columns=tuple(columns), rows=tuple(rows), **about)
 
 
 def _read_tables() -> dict[str, Table]:
@@ -189,13 +202,13 @@ def tables_by_name(names: str) -> tuple[Table, ...]:
     return tuple(TABLES[name] for name in named(names, TABLES, "--table takes all, or some of"))
 
 
-def named(text: str, known: Iterable[str], takes: str) -> tuple[str, ...]:
+def named(text: str, choices: Iterable[str], takes: str) -> tuple[str, ...]:
     """Return names separated by commas, each once; refuse unknown ones."""
-    names = [name for name in (part.strip() for part in text.split(",")) if name]
-    unknown = [name for name in names if name not in known]
+    names = list(filter(None, map(str.strip, text.split(","))))
+    unknown = [name for name in names if name not in choices]
     if unknown or not names:
         raise InputError(
-            f"{takes} {', '.join(known)}, separated by commas; "
+            f"{takes} {', '.join(choices)}, separated by commas; "
             f"got {unknown[0] if unknown else text!r}."
         )
     return tuple(dict.fromkeys(names))

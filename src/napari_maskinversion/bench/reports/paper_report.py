@@ -50,7 +50,9 @@ def check_files(
         raise InputError(f"{folder} is a file; --out names a folder.")
     if plots:
         check_plots(folder)
-    targets = [file for one in tables for file in files_of(one, folder, plots=plots)]
+    targets = []
+    for table in tables:
+        targets.extend(files_of(table, folder, plots=plots))
     check_targets(targets, overwrite=overwrite, inputs=inputs, is_ours=_is_ours)
 
 
@@ -85,12 +87,19 @@ def csv_text(cells: Sequence[Cell], ties: Ties) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for c in cells:
-        ours = ["", "", ""] if c.ours is None else [f"{value:.4g}" for value in c.ours.values()]
+        if c.ours is None:
+            ours = ["", "", ""]
+        else:
+            ours = [f"{value:.4g}" for value in c.ours.values()]
         place = [c.table, c.row, c.backbone, c.model, c.data, c.metric, c.reading]
-        told = ties if c.reading or c.table == "6" else ""
+        ties_told = ""
+        if c.reading or c.table == "6":
+            ties_told = ties
         figures = ["" if c.paper is None else c.paper, *ours]
         figures += ["" if c.difference is None else f"{c.difference:.4g}", c.count or ""]
-        writer.writerow([*map(without_formula, place), told, *figures, without_formula(c.note)])
+        writer.writerow(
+            [*map(without_formula, place), ties_told, *figures, without_formula(c.note)]
+        )
     return text.getvalue()
 
 
@@ -111,7 +120,9 @@ def cells_of(bench: PaperBench, table: Table, ties: Ties = "last") -> list[Cell]
 
 
 def _row(bench: PaperBench, table: Table, row: Row, reading: str, ties: Ties) -> list[Cell]:
-    model = bench.plan.backbones.models.get(row.backbone, "") if row.method else ""
+    model = ""
+    if row.method:
+        model = bench.plan.backbones.models.get(row.backbone, "")
     done: list[Cell] = []
     for data, metric in table.columns:
         read = data == MEAN or (data in WITH_SENTENCES and table.name != "6")
@@ -144,7 +155,8 @@ def _why_not(bench: PaperBench, row: Row, model: str) -> str:
 def _measured(bench: PaperBench, table: Table, row: Row, cell: Cell, ties: Ties) -> dict[str, Any]:
     if not row.method:
         return {"note": row.lacks}
-    model, data = cell.model, cell.data
+    model = cell.model
+    data = cell.data
     entry = bench.plan.entry(table, row, data)
     why = entry.lacks or _why_not(bench, row, model) or bench.plan.sets.lacks.get(data, "")
     if why:
@@ -154,7 +166,10 @@ def _measured(bench: PaperBench, table: Table, row: Row, cell: Cell, ties: Ties)
     if not records:
         return {"note": why or "not measured yet"}
     images = len(bench.keys(data))
-    note = "" if len(records) == images else f"{len(records)} of {images} images"
+    if len(records) == images:
+        note = ""
+    else:
+        note = f"{len(records)} of {images} images"
     if table.name == "6" or data in WITH_SENTENCES:
         summary = retrieval_figures(records, cell.reading or "caption", ties)
     elif row.point is not None:
@@ -171,10 +186,14 @@ def _measured(bench: PaperBench, table: Table, row: Row, cell: Cell, ties: Ties)
 
 def _point(records: Sequence[tuple[str, dict[str, Any]]], step: int) -> dict[str, Any]:
     """Return Acc@1 after a step."""
-    curves = ((image, one.get("curve", {})) for image, one in records)  # none without a region
-    ranks = [(image, rank) for image, curve in curves for rank in curve.get(str(step), [])]
-    places = np.array([rank for _, rank in ranks])
-    return {"acc1": share(places < 1, [image for image, _ in ranks]), "regions": len(ranks)}
+    images = []
+    ranks = []
+    for image, record in records:
+        # An image without a region has no curve.
+        ranks_of_image = record.get("curve", {}).get(str(step), [])
+        ranks += ranks_of_image
+        images += [image] * len(ranks_of_image)
+    return {"acc1": share(np.array(ranks) < 1, images), "regions": len(ranks)}
 
 
 def _timed(bench: PaperBench, table: Table, row: Row, cell: Cell) -> dict[str, Any]:
@@ -207,13 +226,21 @@ def _mean(cells: Sequence[Cell]) -> dict[str, Any]:
 
 def markdown(bench: PaperBench, table: Table, cells: Sequence[Cell], ties: Ties) -> str:
     """Return a table as Markdown: one part for each data set and reading."""
-    head = f"Table {table.name}" if table.name.isdigit() else f"Curve {table.name}"
+    if table.name.isdigit():
+        head = f"Table {table.name}"
+    else:
+        head = f"Curve {table.name}"
     blocks = [f"## {head}: {table.title}", _about(bench, table, ties)]
     parts = dict.fromkeys((cell.data, cell.reading) for cell in cells)
     for data, reading in parts:
-        shown = [cell for cell in cells if (cell.data, cell.reading) == (data, reading)]
+        shown = []
+        for cell in cells:
+            if (cell.data, cell.reading) == (data, reading):
+                shown.append(cell)
         blocks.append(_part(table, data, reading, shown))
-    skipped = [why for name in table.sets for why in bench.skipped.get(name, {}).values()]
+    skipped: list[str] = []
+    for name in table.sets:
+        skipped.extend(bench.skipped.get(name, {}).values())
     if skipped:
         blocks.append("Left out:\n\n" + "\n".join(f"- {why}" for why in skipped))
     return "\n\n".join(blocks) + "\n"
@@ -221,25 +248,34 @@ def markdown(bench: PaperBench, table: Table, cells: Sequence[Cell], ties: Ties)
 
 def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
     plan = bench.plan
-    said = [table.note] if table.note else []
+    said = []
+    if table.note:
+        said = [table.note]
     if table.sets:
         opened = plan.sets.opened
-        here = [name for name in table.sets if name in opened]
-        names = [f"{opened[name].name} ({len(bench.keys(name))} images)" for name in here]
+        opened_names = [name for name in table.sets if name in opened]
+        names = [f"{opened[name].name} ({len(bench.keys(name))} images)" for name in opened_names]
         said.append(f"Measured on {', '.join(names)}." if names else "Nothing is measured.")
-    if table.sets and here:
-        alphas = [f"{inversion_of(name, plan.inversion).alpha:g} ({SETS[name]})" for name in here]
+    if table.sets and opened_names:
+        alphas = []
+        for name in opened_names:
+            alphas.append(f"{inversion_of(name, plan.inversion).alpha:g} ({SETS[name]})")
         if any("alpha" in row.changes for row in table.rows):
             alphas = ["as named"]
         points = next((row.points for row in table.rows if row.points), ())
-        steps = f"K to {points[-1]}" if points else f"K = {plan.inversion.steps}"
+        if points:
+            steps = f"K to {points[-1]}"
+        else:
+            steps = f"K = {plan.inversion.steps}"
         said.append(
             f"A square of {plan.resolution} px, {steps}, learning rate "
             f"{plan.inversion.learning_rate:g}, alpha {', '.join(alphas)}. In brackets: 95 % "
             "interval, from 2,000 resamplings of whole images."
         )
         if any(data in table.sets for data in WITH_SENTENCES):
-            counted = "against the answer" if ties == "last" else "by the first of the tied ones"
+            counted = "by the first of the tied ones"
+            if ties == "last":
+                counted = "against the answer"
             said.append(f"Ties are decided {counted}.")
     elif not table.sets:
         said.append("Seconds, the median of three; in brackets the quickest and the slowest.")
@@ -260,13 +296,17 @@ def _part(table: Table, data: str, reading: str, cells: Sequence[Cell]) -> str:
         head += [METRICS[metric], "paper", "difference"]
     rows = []
     for row, backbone in dict.fromkeys((cell.row, cell.backbone) for cell in cells):
-        own = {c.metric: c for c in cells if (c.row, c.backbone) == (row, backbone)}
+        cells_by_metric = {}
+        for c in cells:
+            if (c.row, c.backbone) == (row, backbone):
+                cells_by_metric[c.metric] = c
         named = f"{table.axis} {row}" if table.axis else row
         line = [named, backbone]
-        told = ""
+        last_note = ""
         for metric in metrics:
-            cell = own[metric]
-            note, told = "" if cell.note == told else cell.note, cell.note
+            cell = cells_by_metric[metric]
+            note = "" if cell.note == last_note else cell.note
+            last_note = cell.note
             shown = "; ".join(part for part in (_ours(cell), note) if part)
             line += [shown.replace("|", "/"), _printed(cell), _signed(cell.difference)]
         rows.append(line)
@@ -276,7 +316,9 @@ def _part(table: Table, data: str, reading: str, cells: Sequence[Cell]) -> str:
 def _title(table: Table, data: str) -> str:
     if table.sets:
         return SETS.get(data, data)
-    return f"seconds, {data}" if len({name for name, _ in table.columns}) > 1 else "seconds"
+    if len({name for name, _ in table.columns}) > 1:
+        return f"seconds, {data}"
+    return "seconds"
 
 
 def _ours(cell: Cell) -> str:
@@ -294,9 +336,18 @@ def _printed(cell: Cell) -> str:
     """Return the paper's figure with the decimals that it has there."""
     if cell.paper is None:
         return ""
-    few = f"{cell.paper:.2f}" if cell.metric in _SECONDS else f"{cell.paper:.1f}"
-    return few if float(few) == cell.paper else f"{cell.paper:g}"
+    if cell.metric in _SECONDS:
+        few = f"{cell.paper:.2f}"
+    else:
+        few = f"{cell.paper:.1f}"
+    if float(few) == cell.paper:
+        return few
+    return f"{cell.paper:g}"
 
 
 def _signed(value: float | None) -> str:
-    return "" if value is None else f"{value:+.1f}" if abs(value) >= 0.05 else "0"
+    if value is None:
+        return ""
+    if abs(value) >= 0.05:
+        return f"{value:+.1f}"
+    return "0"

@@ -84,9 +84,9 @@ def bars(
     **style: Any,
 ) -> None:
     """Draw shares in per cent as bars with their intervals."""
-    values, low, high = (
-        100 * np.array([figure[end] for figure in figures]) for end in ("value", "low", "high")
-    )
+    values = 100 * np.array([figure["value"] for figure in figures])
+    low = 100 * np.array([figure["low"] for figure in figures])
+    high = 100 * np.array([figure["high"] for figure in figures])
     frame.barh(places, values, 0.9 * thickness, **style)
     ends = [values - low, high - values]
     frame.errorbar(values, places, xerr=ends, fmt="none", ecolor=ecolor, lw=1.2)
@@ -101,11 +101,16 @@ def _methods(page: Page, colours: Any) -> Any:
     frame = figure.subplots()
     thick = 0.8 / len(models)
     for number, model in enumerate(models):
-        own = {part["title"]: part["acc1"] for part in parts if part["model"] == model}
-        places = [titles.index(title) + thick * (number - (len(models) - 1) / 2) for title in own]
+        figures_of_model = {}
+        for part in parts:
+            if part["model"] == model:
+                figures_of_model[part["title"]] = part["acc1"]
+        places = []
+        for title in figures_of_model:
+            places.append(titles.index(title) + thick * (number - (len(models) - 1) / 2))
         colour = colours[number % len(colours)]
         style = {"color": colour, "alpha": 0.55, "label": model}
-        bars(frame, places, list(own.values()), thick, ecolor=colour, **style)
+        bars(frame, places, list(figures_of_model.values()), thick, ecolor=colour, **style)
     frame.axvline(100 / len(page["settings"]["classes"]), lw=1, ls=":", color=colours[-1])
     frame.set_yticks(range(len(titles)), titles)
     frame.invert_yaxis()
@@ -121,7 +126,8 @@ def band(
 ) -> None:
     """Draw figures as a line; with their intervals, where they have any."""
     if isinstance(figures[0], dict):
-        low, high = ([scale * figure[end] for figure in figures] for end in ("low", "high"))
+        low = [scale * figure["low"] for figure in figures]
+        high = [scale * figure["high"] for figure in figures]
         frame.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
         figures = [scale * figure["value"] for figure in figures]
     frame.plot(x, figures, **style)
@@ -143,11 +149,14 @@ def draw_table(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
     shared = "row" if table.axis else True
     frames = figure.subplots(deep, len(columns), squeeze=False, sharey=shared)
     ours, paper = colours["lines"]
-    for column, own in zip(frames.T, columns.values(), strict=True):
-        for frame in column[len(own) :]:
+    for column, parts_of_column in zip(frames.T, columns.values(), strict=True):
+        for frame in column[len(parts_of_column) :]:
             frame.axis("off")
-        for frame, (data, reading, metric) in zip(column, own, strict=False):
-            shown = [c for c in cells if (c.data, c.reading, c.metric) == (data, reading, metric)]
+        for frame, (data, reading, metric) in zip(column, parts_of_column, strict=False):
+            shown = []
+            for c in cells:
+                if (c.data, c.reading, c.metric) == (data, reading, metric):
+                    shown.append(c)
             (_line if table.axis else _dots)(frame, shown, ours, paper)
             title = f"{SETS.get(data, data)}, {METRICS[metric]}"
             title += f"\n{READINGS[reading]}" if reading else ""
@@ -164,7 +173,10 @@ def draw_table(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
         for row in frames:
             next(frame for frame in row if frame.axison).tick_params(labelleft=True)
     labelled = (zip(*frame.get_legend_handles_labels(), strict=True) for frame in frames.flat)
-    drawn = {name: line for pairs in labelled for line, name in pairs}
+    drawn = {}
+    for pairs in labelled:
+        for line, name in pairs:
+            drawn[name] = line
     if drawn:
         style = {"loc": "outside lower center", "ncols": 2, "frameon": False, "fontsize": 7}
         figure.legend(drawn.values(), drawn, **style)
@@ -177,8 +189,10 @@ def _dots(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
     _rings(frame, [(c.paper, place) for place, c in rows if c.paper is not None], "", paper)
     measured = [(c.ours, place) for place, c in rows if c.ours is not None]
     if measured:
-        values = [one["value"] for one, _ in measured]
-        ends = [[abs(one["value"] - one[end]) for one, _ in measured] for end in ("low", "high")]
+        values = [figure["value"] for figure, _ in measured]
+        ends = []
+        for end in ("low", "high"):
+            ends.append([abs(figure["value"] - figure[end]) for figure, _ in measured])
         style = {"fmt": ".", "color": ours, "lw": 1.2, "label": "measured"}
         frame.errorbar(values, [place for _, place in measured], xerr=ends, **style)
 

@@ -11,8 +11,14 @@ def markdown(page: Page) -> str:
     blocks = [f"{s['hardware']}, torch {s['torch']}; {s['architecture']}, {s['side']} px."]
     for table, names in groupby(page["parts"], lambda name: name.split("/")[0]):
         rows = [page["parts"][name] for name in names]
-        shown = {key: "" for row in rows for key in row if key not in ("date", "seconds")}
-        lines = [[table, *(_text(row.get(key, "")) for key in shown)] for row in rows]
+        shown = {}
+        for row in rows:
+            for key in row:
+                if key not in ("date", "seconds"):
+                    shown[key] = ""
+        lines = []
+        for row in rows:
+            lines.append([table, *(_text(row.get(key, "")) for key in shown)])
         blocks.append(markdown_table(["", *(key.replace("_", " ") for key in shown)], lines))
     return joined(blocks)
 
@@ -20,4 +26,6 @@ def markdown(page: Page) -> str:
 def _text(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
