@@ -29,6 +29,7 @@ from ..base.cache_folder import cache_folder
 from ..base.errors import InputError, InUseError, NotSavedError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
 from ..base.reading import check_kind, check_version, is_address, parse_json
+from ..base.wording import counted
 from .decisions import Decision, Status, Suggestion
 
 if TYPE_CHECKING:
@@ -121,9 +122,8 @@ class Run(BaseModel):
     @cached_property
     def masks(self) -> frozenset[str]:
         """The first digits of the masks that were there."""
-        return frozenset(
-            self.regions[at : at + DIGITS] for at in range(0, len(self.regions), DIGITS)
-        )
+        starts = range(0, len(self.regions), DIGITS)
+        return frozenset(self.regions[start : start + DIGITS] for start in starts)
 
 
 class ListedPlace(BaseModel):
@@ -189,7 +189,8 @@ def read(data: bytes, name: str) -> Contents:
             end += len(line)
             continue
         _check_version(values, name)
-        end, ended = end + len(line), complete
+        end = end + len(line)
+        ended = complete
         try:
             if values.get("kind") == "run":
                 run = None
@@ -208,7 +209,9 @@ def read(data: bytes, name: str) -> Contents:
 
 def read_saved(data: bytes, name: str) -> tuple[Run, ...]:
     """Read the decisions that a file of results holds."""
-    contents = read(data, name) if data.startswith(_MAGIC) else None
+    contents = None
+    if data.startswith(_MAGIC):
+        contents = read(data, name)
     if contents is None or contents.damaged or contents.torn:
         raise InputError(
             f"{name} is damaged: decisions in it cannot be read. Use an earlier copy, or save "
@@ -218,7 +221,9 @@ def read_saved(data: bytes, name: str) -> tuple[Run, ...]:
 
 
 def _check_version(values: Mapping[str, Any], name: str) -> None:
-    version = values.get("version") if values.get("format") == FORMAT else None
+    version = None
+    if values.get("format") == FORMAT:
+        version = values.get("version")
     if isinstance(version, int):  # another one is a damaged line
         check_version(version, VERSION, name, "move the file away: it is left as it is")
 
@@ -229,9 +234,12 @@ def _places(image: Path | None, identity: ImageIdentity) -> list[Path]:
     There is ``review/NAME-DIGITS.maskinversion.jsonl`` for images without a file and in read-only
     folders; the digits are a hash of the full path with its links followed, or of the pixels.
     """
-    beside, name, digits = [], identity.name, identity.content
+    beside = []
+    name = identity.name
+    digits = identity.content
     if image is not None:
-        beside, name = [image.with_name(image.name + SUFFIX)], image.name
+        beside = [image.with_name(image.name + SUFFIX)]
+        name = image.name
         full = str(image if is_address(image) else image.resolve())
         digits = hashlib.blake2b(full.encode("utf-8", "surrogatepass")).hexdigest()
     safe_name = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)[:80] or "image"
@@ -302,32 +310,33 @@ def _take_over_old_lists(file: Path) -> None:
 
 
 def _followed(
-    image: Path | None, identity: ImageIdentity, own: Sequence[Path] | None = None
+    image: Path | None, identity: ImageIdentity, usual: Sequence[Path] | None = None
 ) -> list[Path]:
     """Return files beside images of the same pixels that are gone: renamed, moved, or deleted.
 
-    ``own`` are the `_places` of the image, if they are known.
+    ``usual`` are the `_places` of the image, if they are known.
     """
     if image is None or is_address(image) or not identity.content:
         return []
-    own = _places(image, identity) if own is None else own
+    if usual is None:
+        usual = _places(image, identity)
     listed = _listed(identity.content)
     with suppress(OSError):  # a folder that was moved after its images were renamed
         folder = Path(os.path.abspath(image.parent))  # noqa: PTH100 - as the list has it
         listed += _left_behind(folder, folder.stat().st_mtime_ns).get(identity.content, ())
-    return [
-        path
-        for path in dict.fromkeys(listed)
-        if path not in own
-        and path.exists()
-        and not path.with_name(path.name.removesuffix(SUFFIX)).exists()
-    ]
+    followed = []
+    for path in dict.fromkeys(listed):
+        former_image = path.with_name(path.name.removesuffix(SUFFIX))
+        if path not in usual and path.exists() and not former_image.exists():
+            followed.append(path)
+    return followed
 
 
 @lru_cache(maxsize=8)
 def _left_behind(folder: Path, _: int) -> dict[str, list[Path]]:
     """Return the files in a folder whose image has another name now, by what they are about."""
-    names, files = {*os.listdir(folder)}, dict[str, list[Path]]()  # noqa: PTH208 - of strings
+    names = {*os.listdir(folder)}  # noqa: PTH208 - names alone: a folder may hold many files
+    files = dict[str, list[Path]]()
     decided = (name for name in names if name.endswith(SUFFIX))
     for name in sorted(name for name in decided if name.removesuffix(SUFFIX) not in names):
         with suppress(FileNotFoundError):  # another program has removed it by now
@@ -396,20 +405,19 @@ class DecisionFile:
     def __init__(self, image: Path | None, identity: ImageIdentity) -> None:
         self.notes: list[str] = []
         self._identity = identity
-        *own, self.path = _places(image, identity)
-        for path in own:
+        *beside, self.path = _places(image, identity)
+        for path in beside:
             if refusal := _refusal(path):
                 self.notes.append(f"{path} cannot be written to ({refusal}).")
             else:
                 self.path = path
-        if self.path not in own:
+        if self.path not in beside:
             self.notes.append(f"Decisions are saved in {self.path}.")
         self._lock = _lock(self.path)
         try:
             followed = _followed(image, identity)
-            self.notes += [
-                f"The image was renamed or moved: its decisions are in {one}." for one in followed
-            ]
+            for path in followed:
+                self.notes.append(f"The image was renamed or moved: its decisions are in {path}.")
             contents = {path: _read(path) for path in (*_places(image, identity), *followed)}
             for path, content in contents.items():
                 self._note(path, content)
@@ -418,8 +426,10 @@ class DecisionFile:
             if is_own:  # the file may be older than the list of places
                 _list_place(self.path, identity)
             # Copied with the first write: they are found only until an image takes the old name.
-            self._inherited = () if is_own else _by_time(contents[one].runs for one in followed)
-            self.runs = _by_time(one.runs for one in contents.values())
+            self._inherited: tuple[Run, ...] = ()
+            if not is_own:
+                self._inherited = _by_time(contents[path].runs for path in followed)
+            self.runs = _by_time(content.runs for content in contents.values())
             # The file as this program left it: another one has changed it, or not.
             self._known = _inode_and_size(self.path)
         except BaseException:
@@ -450,9 +460,8 @@ class DecisionFile:
         if contents.torn:
             self.notes.append(f"The last line of {path.name} was cut off and dropped.")
         if contents.damaged:
-            count = contents.damaged
             self.notes.append(
-                f"{count} line{'s' * (count > 1)} of {path.name} could not be read; "
+                f"{counted(contents.damaged, 'line')} of {path.name} could not be read; "
                 "the others were used, the file was left as it is."
             )
 
@@ -462,11 +471,11 @@ class DecisionFile:
         self._line_break = b"" if contents.ended else b"\n"
 
     def _copied(self) -> bytes:
-        return b"".join(
-            _line(run.model_dump()) + lines_of(run.entries)
-            for run in self._inherited
-            if run.image == self._identity
-        )
+        parts = []
+        for run in self._inherited:
+            if run.image == self._identity:
+                parts.append(_line(run.model_dump()) + lines_of(run.entries))
+        return b"".join(parts)
 
     def _write(self, lines: bytes, everything: Callable[[], bytes]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -494,7 +503,8 @@ class DecisionFile:
         finally:
             os.close(file)
         self._end += len(data)
-        self._known, self._line_break = (status.st_ino, self._end), b""
+        self._known = (status.st_ino, self._end)
+        self._line_break = b""
         self._inherited = ()
         if is_new:
             sync_folder(self.path.parent)

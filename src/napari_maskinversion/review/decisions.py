@@ -97,7 +97,9 @@ class Decisions(Mapping[RegionKey, Decision]):
     def status(self, region: RegionKey) -> Status:
         """Return the status of a region."""
         decision = self._states.get(region)
-        return "undecided" if decision is None else decision.status
+        if decision is None:
+            return "undecided"
+        return decision.status
 
     def accepted(self) -> dict[RegionKey, str]:
         """Labels of the accepted regions, in the order of their first decisions."""
@@ -120,12 +122,16 @@ class Decisions(Mapping[RegionKey, Decision]):
     @property
     def last(self) -> Step:
         """The step that `undo` would undo; empty if there is none."""
-        return self._done[-1] if self._done else ()
+        if self._done:
+            return self._done[-1]
+        return ()
 
     @property
     def next(self) -> Step:
         """The step that `redo` would redo; empty if there is none."""
-        return self._undone[-1] if self._undone else ()
+        if self._undone:
+            return self._undone[-1]
+        return ()
 
     def decide(self, *decisions: Decision) -> Step:
         """Decide about regions in one step."""
@@ -163,9 +169,10 @@ class Decisions(Mapping[RegionKey, Decision]):
         return self._apply(step)
 
     def _step(self, states: Mapping[RegionKey, Decision | None]) -> Step:
-        return tuple(
-            Change(region, self._states.get(region), after) for region, after in states.items()
-        )
+        changes = []
+        for region, after in states.items():
+            changes.append(Change(region, self._states.get(region), after))
+        return tuple(changes)
 
     def _apply(self, step: Step) -> Step:
         for change in step:

@@ -57,8 +57,9 @@ class ReviewQueue:
     @classmethod
     def from_results(cls, results: Results) -> ReviewQueue:
         """Create the queue of a run."""
+        keys = [region.key for region in results.regions]
         return cls(
-            [region.key for region in results.regions],
+            keys,
             areas=[region.area for region in results.regions],
             embeddings=results.embeddings,
             **certainty_of(results),
@@ -127,8 +128,11 @@ class ReviewQueue:
         rows: Iterable[int] | None = None,
     ) -> None:
         """Show only rows with these states (default: all), this label (any), of these (all)."""
-        self._filter = (frozenset(STATUSES.index(one) for one in status), label)
-        self._only = None if rows is None else np.array(list(rows), np.intp)
+        self._filter = (frozenset(map(STATUSES.index, status)), label)
+        if rows is None:
+            self._only = None
+        else:
+            self._only = np.array(list(rows), np.intp)
         self._filter_rows()
 
     def mark(self, changes: Step) -> None:
@@ -160,16 +164,16 @@ class ReviewQueue:
         """
         if not len(self._shown_rows):
             return None
-        at = -1 if row is None else self._place[row]
-        place = int(np.searchsorted(self._places, at, side="right")) % len(self._places)
+        start = -1 if row is None else self._place[row]
+        place = int(np.searchsorted(self._places, start, side="right")) % len(self._places)
         return int(self._shown_rows[place])
 
     def previous(self, row: int | None = None) -> int | None:
         """Return the previous shown row, wrapping around; without a row, the last one."""
         if not len(self._shown_rows):
             return None
-        at = len(self.keys) if row is None else self._place[row]
-        return int(self._shown_rows[int(np.searchsorted(self._places, at, side="left")) - 1])
+        start = len(self.keys) if row is None else self._place[row]
+        return int(self._shown_rows[int(np.searchsorted(self._places, start, side="left")) - 1])
 
     def text(self, row: int) -> str:
         """Return "37 of 212" for a shown row, "212 left" for a hidden one."""
@@ -218,8 +222,11 @@ def certainty_of(results: Results) -> dict[str, Any]:
     """
     rows = results.regions
     unknown = [row.ranking is not None and row.ranking.word_unknown for row in rows]
+    margins = [row.margin for row in rows]
+    entropies = [row.entropy for row in rows]
+    labels = [row.suggestion for row in rows]
     return {
-        "margins": np.where(unknown, -np.inf, [row.margin for row in rows]),
-        "entropies": np.where(unknown, np.inf, [row.entropy for row in rows]),
-        "labels": [row.suggestion for row in rows],
+        "margins": np.where(unknown, -np.inf, margins),
+        "entropies": np.where(unknown, np.inf, entropies),
+        "labels": labels,
     }

@@ -65,9 +65,8 @@ class Review:
     def set_info(self, info: Origin) -> None:
         """Set the run that suggestions come from (model, vocabulary, settings)."""
         full: dict[str, Any] = info.provenance()
-        self._provenance = {
-            key: full[key] for key in ("software", "model", "config", "vocabulary", "window")
-        }
+        names = ("software", "model", "config", "vocabulary", "window")
+        self._provenance = {name: full[name] for name in names}
         self._run_is_new = True
 
     def accept(self, region: RegionKey, label: str, suggestion: Suggestion | None = None) -> Step:
@@ -96,7 +95,10 @@ class Review:
         if [*map(_after, step)] == [*map(_after, self.decisions.last)]:
             return self.undo()
         now_ = self.decisions.get
-        same = [one for one in step if _facts(now_(one.region)) == _facts(one.after)]
+        same = []
+        for change in step:
+            if _facts(now_(change.region)) == _facts(change.after):
+                same.append(change)
         return self._log("decide", self.decisions.change({c.region: c.before for c in same}))
 
     def undo(self) -> Step:
@@ -110,7 +112,9 @@ class Review:
     def save(self) -> None:
         """Write the changes that are not on the disk yet."""
         if self._unsaved:
-            header = self._header() if self._run_is_new else b""
+            header = b""
+            if self._run_is_new:
+                header = self._header()
             self._file.append(header + lines_of(self._unsaved), self.saved)
             self._unsaved.clear()
             self._run_is_new = False
@@ -135,7 +139,10 @@ class Review:
         regions = list(self._regions.values())
         saved = restore(read_saved(data, name), self.image, regions).decisions
         decisions = self.decisions
-        new = [decision for key, decision in saved.items() if not decisions.was_decided(key)]
+        new = []
+        for key, decision in saved.items():
+            if not decisions.was_decided(key):
+                new.append(decision)
         if new:
             self.decide(*new)
         return len(new)
@@ -161,23 +168,27 @@ class Review:
     def _log(self, action: Action, step: Step) -> Step:
         if step:
             self._step += 1
-            self._unsaved += [
-                Entry.of(action, self._step, self._regions[change.region], change.after)
-                for change in step
-            ]
+            entries = []
+            for change in step:
+                entries.append(
+                    Entry.of(action, self._step, self._regions[change.region], change.after)
+                )
+            self._unsaved += entries
             self.save()
         return step
 
     def _header(self) -> bytes:
         masks = [region.mask[:DIGITS] for region in self._regions.values()]
-        regions = "".join(masks) if all(masks) and len(masks) <= _MOST_LISTED else ""
+        regions = ""
+        if all(masks) and len(masks) <= _MOST_LISTED:
+            regions = "".join(masks)
         return header_of(self.image, now(), self._provenance | {"regions": regions})
 
     def _last_states(self) -> list[Entry]:
-        return [
-            Entry.of("keep", 0, self._regions[key], decision)
-            for key, decision in self.decisions.items()
-        ]
+        entries = []
+        for key, decision in self.decisions.items():
+            entries.append(Entry.of("keep", 0, self._regions[key], decision))
+        return entries
 
 
 def _after(change: Change) -> tuple[object, ...]:
@@ -186,4 +197,6 @@ def _after(change: Change) -> tuple[object, ...]:
 
 def _facts(decision: Decision | None) -> tuple[str, ...]:
     """Return what tells decisions apart; a suggestion may have NaN, which equals nothing."""
-    return () if decision is None else (decision.status, decision.label, decision.time)
+    if decision is None:
+        return ()
+    return (decision.status, decision.label, decision.time)
