@@ -63,14 +63,21 @@ def size_and_version(path: Path) -> tuple[int, str]:
 
     A storage tells versions by tags, hashes or times; a file that has none of them is read.
     """
-    whole, size = hashlib.sha256(), 0
+    whole = hashlib.sha256()
+    size = 0
     with _at(path) as (files, place):
         files.invalidate_cache(place)
-        names = sorted(files.find(place)) if files.isdir(place) else [place]
+        if files.isdir(place):
+            names = sorted(files.find(place))
+        else:
+            names = [place]
         for name in with_ticks("Files", names):
             about = files.info(name)
             size += int(about.get("size") or 0)
-            marks = {key: mark for key, mark in about.items() if _MARKS.fullmatch(key) and mark}
+            marks = {}
+            for key, mark in about.items():
+                if _MARKS.fullmatch(key) and mark:
+                    marks[key] = mark
             version: Any = sorted(map(str, marks.items()))
             if not version:
                 with files.open(name, "rb") as content:

@@ -42,7 +42,7 @@ class RunTasks:
         settings = tasks[0].settings
         if not runs_together(self.model, settings):
             return 1
-        return sum(1 for _ in takewhile(lambda one: one.settings == settings, tasks[:MOST]))
+        return sum(1 for _ in takewhile(lambda task: task.settings == settings, tasks[:MOST]))
 
     def all(self, tasks: Sequence[ImageTask]) -> Generator[Report]:
         """Run images, in groups where that is faster."""
@@ -103,7 +103,10 @@ class RunTasks:
             pass
         is_stopped = False
         for task in left.values():
-            report = Report(name=task.name, stopped=True) if is_stopped else self(task)
+            if is_stopped:
+                report = Report(name=task.name, stopped=True)
+            else:
+                report = self(task)
             is_stopped = report.stopped
             yield report
 
@@ -121,7 +124,8 @@ class Here(TaskExecutor):
         self._pool = ThreadPoolExecutor(1)
         self._waiting: deque[tuple[ImageTask, Future[Report]]] = deque()
         self._now: dict[str, Future[Report]] = {}
-        self._share, self._stopped = 0.0, False
+        self._share = 0.0
+        self._stopped = False
 
     def submit(self, work: Work, task: ImageTask) -> Future[Report]:
         """Begin a task when those before it are done, together with others if work does so."""
@@ -134,18 +138,25 @@ class Here(TaskExecutor):
         """Do the next tasks; none if they were done with those before them."""
         if not self._waiting:
             return
-        several = work if isinstance(work, RunTasks) else None
-        count = 1 if several is None else several.count([task for task, _ in self._waiting])
+        several = None
+        if isinstance(work, RunTasks):
+            several = work
+        if several is None:
+            count = 1
+        else:
+            count = several.count([task for task, _ in self._waiting])
         group = [self._waiting.popleft() for _ in range(count)]
-        tasks = [task for task, future in group if future.set_running_or_notify_cancel()]
+        tasks = []
+        for task, future in group:
+            if future.set_running_or_notify_cancel():
+                tasks.append(task)
         if not tasks:
             return
         self._share = BEGUN
         self._now = {task.name: future for task, future in group if not future.cancelled()}
         try:
             with listening(self._step):
-                reports = several.together(tasks) if several else map(work, tasks)
-                for report in reports:
+                for report in several.together(tasks) if several else map(work, tasks):
                     self._now[report.name].set_result(report)
         except BaseException as error:  # the batch ends with it
             for future in self._now.values():
@@ -161,8 +172,8 @@ class Here(TaskExecutor):
         """Return the share that is done of the images at hand."""
         left = [name for name, future in self._now.items() if not future.done()]
         count = len(self._now)
-        rest = (self._share * count - (count - len(left))) / max(1, len(left))
-        return dict.fromkeys(left, max(rest, BEGUN))
+        share_left = (self._share * count - (count - len(left))) / max(1, len(left))
+        return dict.fromkeys(left, max(share_left, BEGUN))
 
     def __exit__(self, kind: Any, error: Any, where: Any) -> None:
         self._stopped = kind is not None

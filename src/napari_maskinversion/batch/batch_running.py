@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -52,11 +52,12 @@ class Plan:
         """One line about the stale images; "" if there are none."""
         if not self.stale:
             return ""
-        reasons = dict.fromkeys(reason for one in self.stale.values() for reason in one)
+        reasons = dict.fromkeys(chain.from_iterable(self.stale.values()))
         count = len(self.stale)
+        were = "was" if count == 1 else "were"
         return (
-            f"{counted(count, 'image')} in it {'was' if count == 1 else 'were'} computed "
-            f"from other {', '.join(reasons)}: {listed(self.stale)}"
+            f"{counted(count, 'image')} in it {were} computed from other {', '.join(reasons)}: "
+            f"{listed(self.stale)}"
         )
 
 
@@ -67,7 +68,11 @@ def plan(project: OpenProject, formats: Sequence[str] = (ALWAYS,), captions: str
     """
     project.settings.method.check()
     check_formats(formats)
-    tasks, done, bare, stale, damaged = [], [], [], {}, []
+    tasks = []
+    done = []
+    bare = []
+    stale = {}
+    damaged = []
     for name in with_ticks("Images", project.by_name):
         task = project.task(name, formats, captions)
         if task is None:
@@ -101,7 +106,9 @@ def check_out(
     ``inputs`` are the files that the batch reads besides images and regions.
     """
     check_folder(out)
-    inputs = [*inputs, *(path for task in tasks for path in (task.image, task.regions))]
+    inputs = list(inputs)
+    for task in tasks:
+        inputs += [task.image, task.regions]
     check_targets([out / FAILED], overwrite=overwrite, inputs=inputs, is_ours=is_our_list)
     for place in (out / ARCHIVES, out / DATA_SET):
         if any(path.absolute().is_relative_to(place.absolute()) for path in inputs):
@@ -153,7 +160,10 @@ def run_batch(
         while True:
             is_alone = bool(alone) if not pending else is_alone
             if alone or is_alone:
-                new = [] if pending else [alone.popleft()]
+                if pending:
+                    new = []
+                else:
+                    new = [alone.popleft()]
             else:
                 room = max(0, executor.at_once - len(pending))
                 new = [again.popleft() for _ in range(min(room, len(again)))]

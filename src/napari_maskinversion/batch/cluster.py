@@ -56,7 +56,9 @@ class DaskCluster(TaskExecutor):
         self._open: dict[str, Future[Report]] = {}  # by name of the image
         with ExitStack() as stack:
             # The workers of this machine; None in a cluster that others started
-            self._here = stack.enter_context(_local(count)) if place == LOCAL else None
+            self._here = None
+            if place == LOCAL:
+                self._here = stack.enter_context(_local(count))
             try:
                 client = Client(self._here or place, timeout=PATIENCE, set_as_default=False)
             except (OSError, ValueError) as error:
@@ -68,7 +70,7 @@ class DaskCluster(TaskExecutor):
             self._check_workers()
             self._gpus = gpus_for(device) if place == LOCAL else ()
             workers = client.scheduler_info()["workers"].values()
-            has_gpus = device != "cpu" and any(one["resources"].get("GPU") for one in workers)
+            has_gpus = device != "cpu" and any(worker["resources"].get("GPU") for worker in workers)
             # Twice the same image is not the same work: it may have been killed.
             self._pool = client.get_executor(pure=False, resources={"GPU": 1} if has_gpus else None)
             client.subscribe_topic(self._topic, self._hear)
@@ -98,7 +100,10 @@ class DaskCluster(TaskExecutor):
     @property
     def about(self) -> str:  # type: ignore[override]
         """One line about the cluster: workers, and the page on which it shows what it does."""
-        where = "on this machine" if self._place == LOCAL else f"at {self._place}"
+        if self._place == LOCAL:
+            where = "on this machine"
+        else:
+            where = f"at {self._place}"
         workers = counted(self._count, "worker")
         return f"Dask {where}: {workers}; dashboard: {self._client.dashboard_link}"
 
@@ -129,7 +134,7 @@ class DaskCluster(TaskExecutor):
 
     def underway(self) -> Mapping[str, float]:
         """Return the share that is done of each image that a worker has begun."""
-        self._open = {name: one for name, one in self._open.items() if not one.done()}
+        self._open = {name: future for name, future in self._open.items() if not future.done()}
         return {name: self._shares[name] for name in self._open if name in self._shares}
 
     def note(self) -> str:
@@ -181,17 +186,18 @@ def do_on_worker(work: Work, task: ImageTask, topic: str, gpus: Sequence[str]) -
     worker = get_worker()
     take_gpu(str(worker.name), gpus)
     key = worker.get_current_task()
-    share, told = 0.0, 0.0
+    share = 0.0
+    last_event = 0.0
     worker.log_event(topic, (task.name, BEGUN))
 
     def step(news: Any) -> None:
-        nonlocal share, told
+        nonlocal share, last_event
         state = worker.state.tasks.get(key)
         if state is None or state.state != "executing" or worker.status.name != "running":
             raise Cancelled("The batch was stopped.")
         share = share_of(news, share)
-        if monotonic() - told > _TOLD:
-            told = monotonic()
+        if monotonic() - last_event > _TOLD:
+            last_event = monotonic()
             worker.log_event(topic, (task.name, share))
 
     with listening(step):

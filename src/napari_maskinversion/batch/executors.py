@@ -80,10 +80,12 @@ class Workers(TaskExecutor):
     def __init__(self, count: int, gpus: Sequence[str] = ()) -> None:
         self.at_once = 2 * count
         # Memory without locks: a process may be killed while it holds one.
-        stop, shares = _SPAWN.RawValue("b", 0), _SPAWN.RawArray("d", self.at_once)
+        stop = _SPAWN.RawValue("b", 0)
+        shares = _SPAWN.RawArray("d", self.at_once)
         self._state = _State(stop, shares)
         self._open: dict[int, tuple[str, Future[Report]]] = {}  # by place among the shares
-        self._count, self._gpus = count, tuple(gpus)
+        self._count = count
+        self._gpus = tuple(gpus)
         self._context = _Processes()
         self._pool = self._started()
 
@@ -113,7 +115,10 @@ class Workers(TaskExecutor):
     def underway(self) -> Mapping[str, float]:
         """Return the share that is done of each image that a process has begun."""
         shares = self._state.shares
-        names = {name: shares[n] for n, (name, _) in self._open.items() if not self._is_done(n)}
+        names = {}
+        for n, (name, _) in self._open.items():
+            if not self._is_done(n):
+                names[name] = shares[n]
         return {name: share for name, share in names.items() if share}
 
     def __exit__(self, kind: Any, error: Any, where: Any) -> None:
@@ -164,13 +169,13 @@ _own: list[_State] = []  # in a worker process: what it was started with
 
 def _do(work: Work, task: ImageTask, place: int) -> Report:
     """Do a task in a process of `Workers`."""
-    known = _own[0]
-    known.shares[place] = BEGUN
+    shared = _own[0]
+    shared.shares[place] = BEGUN
 
     def step(news: Any) -> None:
-        if known.stop.value:
+        if shared.stop.value:
             raise Cancelled("The batch was stopped.")
-        known.shares[place] = share_of(news, known.shares[place])
+        shared.shares[place] = share_of(news, shared.shares[place])
 
     with listening(step):
         return work(task)

@@ -45,9 +45,12 @@ class Exported:
     @property
     def written(self) -> str:
         """One line about what was written."""
-        where = f" in {self.files[0].parent}" if self.files else ""
+        where = ""
+        if self.files:
+            where = f" in {self.files[0].parent}"
         names = ", ".join(file.name for file in self.files)
-        regions, images = counted(self.regions, "region"), counted(self.images, "image")
+        regions = counted(self.regions, "region")
+        images = counted(self.images, "image")
         return f"{regions} of {images}: {names}{where}."
 
     @property
@@ -57,7 +60,9 @@ class Exported:
         for name, reason in self.left_out.items():
             by_reason.setdefault(reason, []).append(name)
         parts = [f"{listed(names)}: {why.rstrip('.')}" for why, names in by_reason.items()]
-        return f"{len(self.left_out):,} left out: {'; '.join(parts)}." if parts else ""
+        if parts:
+            return f"{len(self.left_out):,} left out: {'; '.join(parts)}."
+        return ""
 
 
 def export_steps(
@@ -121,7 +126,10 @@ def _bundle(project: OpenProject, name: str, captions: str | None, *, stale: boo
     file = archive_file(project, name)
     if file is None:
         raise InputError("no suggestions yet")
-    reasons = [] if stale else stale_reasons(project, name, captions)
+    if stale:
+        reasons = []
+    else:
+        reasons = stale_reasons(project, name, captions)
     if reasons:
         raise InputError(_STALE.format(", ".join(reasons)))
     return decided_bundle(open_archive(file), project.path(name))
@@ -158,11 +166,13 @@ def _targets(
         foreign_files = MANY[format].foreign_files
         if foreign_files is None or not path.exists():
             continue
-        foreign = foreign_files(path) if path.is_dir() else []
+        foreign = []
+        if path.is_dir():
+            foreign = foreign_files(path)
         if foreign or not path.is_dir():
-            what = f" (it has {foreign[0]})" if foreign else ""
+            reason = f" (it has {foreign[0]})" if foreign else ""
             raise InputError(
-                f"{path} is not a data set of this program{what}; choose another folder."
+                f"{path} is not a data set of this program{reason}; choose another folder."
             )
         our_folders.add(path.absolute())
     check_targets(

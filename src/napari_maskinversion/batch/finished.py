@@ -87,8 +87,13 @@ def _files_in(path: Path) -> list[Path]:
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:
-    about = [file.stat() for file in with_ticks("Files", _files_in(path))]
-    return sum(one.st_size for one in about), max((one.st_mtime_ns for one in about), default=0)
+    size = 0
+    newest = 0
+    for file in with_ticks("Files", _files_in(path)):
+        about = file.stat()
+        size += about.st_size
+        newest = max(newest, about.st_mtime_ns)
+    return size, newest
 
 
 def digest(path: Path) -> str:
@@ -182,7 +187,10 @@ def is_damaged(task: ImageTask) -> bool:
         return False  # nothing is known of them
     if mark.part is None or not mark.part.fits(task.part):
         return True
-    changed = {file.name for file in mark.files if not file.fits(task.archive / file.name)}
+    changed = set()
+    for file in mark.files:
+        if not file.fits(task.archive / file.name):
+            changed.add(file.name)
     archive = FORMATS[ALWAYS].file
     if changed == {archive}:
         try:
@@ -229,7 +237,8 @@ def _by_key(settings: Mapping[str, Any]) -> dict[str, Any]:
             by_key |= {f"{name}.{field}": inner for field, inner in value.items()}
         else:
             by_key[name] = value
-    mode, side = by_key.pop("window.mode", None), by_key.pop("window.side", None)
+    mode = by_key.pop("window.mode", None)
+    side = by_key.pop("window.side", None)
     by_key["window"] = str(side) if mode == "fixed" else mode
     return by_key
 
@@ -265,7 +274,9 @@ def _names_beside(regions: Path) -> dict[str, Any]:
     if regions.suffix.lower() in YOLO.suffixes:
         with suppress(InputError):  # a run refuses it
             names = class_names(regions)
-            return {"names": names} if names else {}
+            if names:
+                return {"names": names}
+            return {}
         return {}
     if regions.suffix.lower() in _LABEL_IMAGES and read_names(regions).regions:
         return {"names": digest(map_files(regions)[2])}
@@ -280,14 +291,19 @@ def _plain(values: Any) -> Any:
 # -- results of images that a batch no longer has; they would mix with its own in the data set -----
 
 
-def leftovers(out: Path, known: Iterable[str]) -> tuple[str, ...]:
+def leftovers(out: Path, names_known: Iterable[str]) -> tuple[str, ...]:
     """Return the names of images other than the known ones that have results in a folder."""
-    names = {name for one in known for name in (part_name(one), file_name(one))}
-    parts = (part for part in (out / DATA_SET).glob(f"*{PART}") if part.name not in names)
-    marks = (out / ARCHIVES).glob(f"*/{FILE}")
-    others = {unquote(part.name.removesuffix(PART)) for part in parts}
-    others |= {unquote(mark.parent.name) for mark in marks if mark.parent.name not in names}
-    return tuple(sorted(others))
+    file_names: set[str] = set()
+    for name in names_known:
+        file_names |= {part_name(name), file_name(name)}
+    unlisted = set()
+    for part in (out / DATA_SET).glob(f"*{PART}"):
+        if part.name not in file_names:
+            unlisted.add(unquote(part.name.removesuffix(PART)))
+    for mark in (out / ARCHIVES).glob(f"*/{FILE}"):
+        if mark.parent.name not in file_names:
+            unlisted.add(unquote(mark.parent.name))
+    return tuple(sorted(unlisted))
 
 
 def remove(out: Path, names: Collection[str]) -> None:
@@ -317,22 +333,28 @@ def check_removal(out: Path, names: Collection[str]) -> dict[str, list[Path]]:
 
 def _files_of(out: Path, name: str) -> list[Path]:
     """Return the files of an image; the mark comes last, so that an interrupted call goes on."""
-    archive, own = out / ARCHIVES / file_name(name), out / DATA_SET / part_name(name)
+    archive = out / ARCHIVES / file_name(name)
+    part = out / DATA_SET / part_name(name)
     try:
         if name.startswith("."):  # no image is called so: it would lead out of the folder
             raise InputError("")
         mark = read_finished(archive)
     except InputError:
         raise InputError(
-            f"{own} has no readable mark of a batch at {archive / FILE}; delete this file and "
+            f"{part} has no readable mark of a batch at {archive / FILE}; delete this file and "
             "that folder yourself, or choose another --out."
         ) from None
-    files = [(own, mark.part), *((archive / one.name, one) for one in mark.files)]
-    files = [(path, one) for path, one in files if path.exists() or path.is_symlink()]
-    for path, one in files:
-        if one is None or not one.fits(path):
+    fingerprints = {part: mark.part}
+    for fingerprint in mark.files:
+        fingerprints[archive / fingerprint.name] = fingerprint
+    files = []
+    for path, fingerprint_of_file in fingerprints.items():
+        if not path.exists() and not path.is_symlink():
+            continue
+        if fingerprint_of_file is None or not fingerprint_of_file.fits(path):
             raise InputError(
                 f"{path} was changed since the batch wrote it; move or delete it, or choose "
                 "another --out."
             )
-    return [*(path for path, _ in files), archive / FILE]
+        files.append(path)
+    return [*files, archive / FILE]

@@ -63,7 +63,8 @@ _LASTING: Final = (
     NotADirectoryError,
     PermissionError,
 )
-_OPENING, _LOADING = Lock(), Lock()
+_OPENING = Lock()
+_LOADING = Lock()
 _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
@@ -77,17 +78,19 @@ def _words(task: ImageTask, names: Mapping[str, str]) -> Vocabulary | None:
             f"{task.regions} has no names of regions; name labels: batch --labels dog,cat, or "
             "labels: dog,cat in project.yaml."
         )
-    return None if words is None else with_colors(words, task.colors)
+    if words is None:
+        return None
+    return with_colors(words, task.colors)
 
 
 def read_regions(path: Path, shape: tuple[int, int], **about: Any) -> Annotations:
     """Read annotations as `read_annotations` does; a file about many images is parsed once."""
     try:
-        now = path.stat()
+        status = path.stat()
     except OSError:
         return read_annotations(path, shape, **about)  # refuses it
     with _OPENING:
-        opened = _opened(path, now.st_size, now.st_mtime_ns)
+        opened = _opened(path, status.st_size, status.st_mtime_ns)
     return opened.read(shape, **about)
 
 
@@ -103,7 +106,8 @@ def check_task(task: ImageTask) -> Report:
     another image or were changed.
     """
     notes: list[str] = []
-    problem, bare = "", False
+    problem = ""
+    bare = False
     try:
         # What lies elsewhere is copied once, for the work.
         away = [path for path in (task.image, task.regions) if is_address(path)]
@@ -118,7 +122,8 @@ def check_task(task: ImageTask) -> Report:
                 _words(task, inputs.names)
             notes += [f"{task.name}: {inputs.notes}"] if inputs.notes else []
     except (MaskInversionError, OSError) as error:
-        problem, bare = _one_line(error, task), isinstance(error, NoRegionsError)
+        problem = _one_line(error, task)
+        bare = isinstance(error, NoRegionsError)
     return Report(name=task.name, problem=problem, bare=bare, notes=tuple(notes))
 
 
@@ -159,7 +164,8 @@ class _Attempt:
     """The run of an image, which is tried again; what was computed is kept between two tries."""
 
     def __init__(self, task: ImageTask, model: Backbone | None) -> None:
-        self._task, self._model = task, model
+        self._task = task
+        self._model = model
         self._computed: tuple[Bundle, Finished] | None = None
         self._notes: list[str] = []
 
@@ -175,7 +181,9 @@ class _Attempt:
                 bundle = _inverted(copied, self._model, self._notes.append)
             self._computed = bundle, mark
         bundle, mark = self._computed
-        regions = len(bundle.results) if store(task, bundle, mark) else 0
+        regions = 0
+        if store(task, bundle, mark):
+            regions = len(bundle.results)
         notes = tuple(filter(None, self._notes))
         return Report(name=task.name, regions=regions, kept=not regions, notes=notes)
 
@@ -197,7 +205,9 @@ def kept(task: ImageTask) -> Report | None:
     different = differences(task)
     if different == MORE_FORMATS:
         return Report(name=task.name, regions=_add_formats(task))
-    return None if different else Report(name=task.name, kept=True)
+    if different:
+        return None
+    return Report(name=task.name, kept=True)
 
 
 def _inverted(task: ImageTask, model: Backbone | None, on_note: Callable[[str], object]) -> Bundle:

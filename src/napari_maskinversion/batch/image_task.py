@@ -47,7 +47,9 @@ class ImageTask:
         """What the model is loaded by: its name, or the path of its file or folder."""
         name = self.settings.model
         is_path = name not in ("", *MODELS) and os.path.exists(self.folder / name)  # noqa: PTH110
-        return str(self.folder / name) if is_path else name
+        if is_path:
+            return str(self.folder / name)
+        return name
 
     def anywhere(self) -> Self:
         """Return the task for a process with another working folder: its paths are absolute."""
@@ -72,7 +74,9 @@ class ImageTask:
 
 
 def _absolute(path: Path) -> Path:
-    return path if is_address(path) else path.absolute()
+    if is_address(path):
+        return path
+    return path.absolute()
 
 
 def file_name(name: str) -> str:

@@ -65,7 +65,9 @@ class OpenProject:
     @property
     def title(self) -> str:
         """What to call it: the folder, or the file if it has another name than usual."""
-        return self.folder.name if self.file.name == FILE else self.file.stem
+        if self.file.name == FILE:
+            return self.folder.name
+        return self.file.stem
 
     @property
     def out(self) -> Path:
@@ -77,17 +79,17 @@ class OpenProject:
     @cached_property
     def by_name(self) -> dict[str, ProjectImage]:
         """Its images by name, in order, without those to be skipped."""
-        return {one.name: one for one in self.project.images if one.state != "skip"}
+        return {image.name: image for image in self.project.images if image.state != "skip"}
 
     @cached_property
     def numbers(self) -> dict[str, int]:
         """The place of each image in the file, from 1: it stays when images are added."""
-        return {one.name: number for number, one in enumerate(self.project.images, 1)}
+        return {image.name: number for number, image in enumerate(self.project.images, 1)}
 
     @cached_property
     def done(self) -> frozenset[str]:
         """Names of the images that somebody has decided about."""
-        return frozenset(name for name, one in self.by_name.items() if one.state == "done")
+        return frozenset(name for name, image in self.by_name.items() if image.state == "done")
 
     @cached_property
     def settings(self) -> RunSettings:
@@ -103,13 +105,17 @@ class OpenProject:
     def captions(self) -> Path | None:
         """The file or folder with its captions."""
         captions = self.project.captions
-        return None if captions is None else place_of(captions, self.folder)
+        if captions is None:
+            return None
+        return place_of(captions, self.folder)
 
     @property
     def library(self) -> Path | None:
         """The folder of the library that a batch adds to."""
         library = self.project.library
-        return None if library is None else place_of(library, self.folder)
+        if library is None:
+            return None
+        return place_of(library, self.folder)
 
     def check_words(self) -> None:
         """Refuse labels, templates and colours that cannot be used."""
@@ -118,8 +124,13 @@ class OpenProject:
 
     def settings_of(self, name: str) -> RunSettings:
         """Return the settings of an image, which may be one of several in its file."""
-        image, regions = self.by_name[name], self.regions(name)
-        values: dict[str, Any] = {} if image.series is None else {"series": image.series}
+        image = self.by_name[name]
+        regions = self.regions(name)
+        values: dict[str, Any]
+        if image.series is None:
+            values = {}
+        else:
+            values = {"series": image.series}
         if self.settings.planes is not None and regions is not None and is_drawn(regions):
             values["planes"] = None  # drawn regions know their planes
         return self.settings.changed(values)
@@ -131,10 +142,14 @@ class OpenProject:
     def regions(self, name: str) -> Path | None:
         """Return the file with the regions of an image; None without one."""
         regions = self.by_name[name].regions
-        return None if regions is None else self._place(regions)
+        if regions is None:
+            return None
+        return self._place(regions)
 
     def _place(self, path: str) -> Path:
-        return Path(path) if is_address(path) else self.folder / path
+        if is_address(path):
+            return Path(path)
+        return self.folder / path
 
     def task(
         self, name: str, formats: Sequence[str] = (ALWAYS,), captions: str = ""
@@ -167,7 +182,7 @@ class OpenProject:
 
 def changed_image(project: Project, name: str, **values: Any) -> Project:
     """Return a project in which one image has other values."""
-    images = (one.changed(**values) if one.name == name else one for one in project.images)
+    images = (image.changed(**values) if image.name == name else image for image in project.images)
     return project.changed(images=tuple(images))
 
 
@@ -179,13 +194,17 @@ def added_images(
     With ``fill``, those without regions get the new ones.
     """
     new = project_images(pairs, folder)
-    by_place = {one.place: one for one in new}
-    old = []
-    for one in project.images:
-        regions = by_place[one.place].regions if one.place in by_place else None
-        old.append(one.changed(regions=regions) if fill and one.regions is None else one)
-    known = {one.place for one in old}
-    return project.changed(images=(*old, *(one for one in new if one.place not in known)))
+    by_place = {image.place: image for image in new}
+    images = []
+    for image in project.images:
+        twin = by_place.get(image.place)
+        if fill and image.regions is None and twin is not None:
+            images.append(image.changed(regions=twin.regions))
+        else:
+            images.append(image)
+    known_places = {image.place for image in project.images}
+    images += [image for image in new if image.place not in known_places]
+    return project.changed(images=tuple(images))
 
 
 def edit(file: Path, change: Callable[[Project], Project]) -> Project:
@@ -200,7 +219,8 @@ def edit(file: Path, change: Callable[[Project], Project]) -> Project:
 
 def free_name(path: Path, is_ours: Callable[[Path], bool]) -> Path:
     """Return a path, or the first one with a number, at which there is no file of the user's."""
-    number, free = 1, path
+    number = 1
+    free = path
     while free.exists() and not is_ours(free):
         number += 1
         free = path.with_name(f"{path.stem}_{number}{path.suffix}")
@@ -209,7 +229,8 @@ def free_name(path: Path, is_ours: Callable[[Path], bool]) -> Path:
 
 def save_drawn(project: OpenProject, name: str, annotations: Annotations) -> Path:
     """Write the regions that somebody drew on an image, whole or not at all; return the file."""
-    file, description = project.regions(name), f"{_DRAWN} {name}"
+    file = project.regions(name)
+    description = f"{_DRAWN} {name}"
     if file is None or not is_drawn(file):  # never at a file that is not ours
         usual = project.folder / DRAWN / f"{file_name(name)}.json"
         file = free_name(usual, lambda other: is_drawn(other, f'{description}"'))

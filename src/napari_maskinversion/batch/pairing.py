@@ -21,7 +21,10 @@ from ..regions.annotations.annotation_reading import is_annotations
 from ..review.decision_file import SUFFIX as DECISIONS
 from .addresses import address_of, exists, is_one, matching
 
-STEM, PLACE, NUMBER, FOLDER = "{name}", "{image}", "{series}", "{folder}"
+STEM = "{name}"
+PLACE = "{image}"
+NUMBER = "{series}"
+FOLDER = "{folder}"
 _COLUMNS: Final = ("image", "regions")
 _WILDCARD: Final = re.compile(r"[*?\[]")
 
@@ -43,8 +46,13 @@ class Pair:
 
     def __str__(self) -> str:
         """Return the file, and which image of it."""
-        place = address_of(self.image) if is_address(self.image) else str(self.image)
-        return place if self.series is None else f"{place} (image {self.series})"
+        if is_address(self.image):
+            place = address_of(self.image)
+        else:
+            place = str(self.image)
+        if self.series is None:
+            return place
+        return f"{place} (image {self.series})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,16 +65,19 @@ class Pairs:
 
 def pair(images: str, regions: str | None, *, positions: bool = False) -> Pairs:
     """Find images and the regions of each."""
-    files, root = _files(images, "--images", is_image), _root(images)
-    notes = [f"{file} is not an image and was left out." for file in files if not is_image(file)]
+    files = _files(images, "--images", is_image)
+    root = _root(images)
+    notes = []
+    for file in files:
+        if not is_image(file):
+            notes.append(f"{file} is not an image and was left out.")
     if len(notes) == len(files):
         raise InputError(f"There is no image at {images}; check --images.")
-    matched = [
-        replace(one, folder=_names_between(root, file.parent))
-        for file in files
-        if is_image(file)
-        for one in images_of(file, positions=positions)
-    ]
+    matched = []
+    for file in files:
+        if is_image(file):
+            for paired_image in images_of(file, positions=positions):
+                matched.append(replace(paired_image, folder=_names_between(root, file.parent)))
     if regions is None:
         matched = list(map(_with_own_labels, matched))
     elif any(field in regions for field in (STEM, PLACE, NUMBER, FOLDER)):
@@ -86,7 +97,9 @@ def read_table(table: Path) -> Pairs:
     """
     pairs = []
     for line, row in read_rows(table, "table of images", needed=_COLUMNS):
-        image, regions, name = row["image"], row["regions"], row.get("name", "")
+        image = row["image"]
+        regions = row["regions"]
+        name = row.get("name", "")
         if not image:
             raise InputError(f"{table}, line {line}, names no image.")
         series = row.get("series", "")
@@ -105,7 +118,9 @@ def read_table(table: Path) -> Pairs:
 
 
 def _from(folder: Path, name: str) -> Path:
-    return Path(name) if is_address(name) else folder / name
+    if is_address(name):
+        return Path(name)
+    return folder / name
 
 
 def is_image(path: Path) -> bool:
@@ -119,13 +134,16 @@ def images_of(file: Path, *, positions: bool = False) -> list[Pair]:
     """Return the images of a file: the fields of a plate, or the file itself."""
     stem = _stem(file.name)
     if is_zarr(file):
-        inner = images_in(file) if positions or is_plate(file) else (file,)
+        if positions or is_plate(file):
+            inner = images_in(file)
+        else:
+            inner = (file,)
         if inner != (file,):
-            names = [one.relative_to(file).as_posix() for one in inner]
-            return [
-                Pair(image=one, name=f"{stem}_{_flat(name)}")
-                for one, name in zip(inner, names, strict=True)
-            ]
+            pairs = []
+            for inner_image in inner:
+                name = inner_image.relative_to(file).as_posix()
+                pairs.append(Pair(image=inner_image, name=f"{stem}_{_flat(name)}"))
+            return pairs
     elif positions:
         with open_image(file) as stack:
             count = len(stack.images)
@@ -137,21 +155,23 @@ def images_of(file: Path, *, positions: bool = False) -> list[Pair]:
 def _flat(name: str) -> str:
     """Return the place of an image in a store as a part of its name: A/1/0 is A1_0."""
     parts = name.removeprefix("images/").split("/")
-    return "_".join(("".join(parts[:2]), *parts[2:])) if len(parts) == 3 else "_".join(parts)
+    if len(parts) == 3:
+        return "_".join(("".join(parts[:2]), *parts[2:]))
+    return "_".join(parts)
 
 
-def _with_own_labels(one: Pair) -> Pair:
+def _with_own_labels(image: Pair) -> Pair:
     """Return an image with the labels that OME-Zarr keeps in it."""
-    if not is_zarr(one.image):
-        return one
-    labels = label_images(one.image)
+    if not is_zarr(image.image):
+        return image
+    labels = label_images(image.image)
     if len(labels) > 1:
         names = ", ".join(label.name for label in labels)
         raise InputError(
-            f"{one.image} has {len(labels)} label images ({names}); choose one with --regions "
+            f"{image.image} has {len(labels)} label images ({names}); choose one with --regions "
             f"'{{image}}/labels/{labels[0].name}'."
         )
-    return replace(one, regions=labels[0] if labels else None)
+    return replace(image, regions=labels[0] if labels else None)
 
 
 def _is_one(place: str) -> bool:
@@ -184,7 +204,9 @@ def _literal(parts: Sequence[str]) -> int:
 def _names_between(root: Path, folder: Path) -> str:
     """Return the way from one folder to another as a part of a name."""
     # A storage may write its address otherwise than the user.
-    return _names_of(folder.relative_to(root)) if folder.is_relative_to(root) else ""
+    if folder.is_relative_to(root):
+        return _names_of(folder.relative_to(root))
+    return ""
 
 
 def _names_of(folder: Path) -> str:
@@ -195,13 +217,14 @@ def _names_of(folder: Path) -> str:
 def _with_names(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
     """Return images, named with their folders where several have one name."""
     pairs = tuple(pairs)
-    count = Counter(one.name.casefold() for one in pairs)
-    return tuple(
-        replace(one, name=f"{one.folder}/{one.name}")
-        if one.folder and count[one.name.casefold()] > 1
-        else one
-        for one in pairs
-    )
+    count = Counter(paired_image.name.casefold() for paired_image in pairs)
+    named = []
+    for image in pairs:
+        if image.folder and count[image.name.casefold()] > 1:
+            named.append(replace(image, name=f"{image.folder}/{image.name}"))
+        else:
+            named.append(image)
+    return tuple(named)
 
 
 def _files(
@@ -221,8 +244,11 @@ def _files(
     else:
         parts = Path(place).parts
         folder = glob.escape(str(Path(*parts[: _literal(parts)])))
-        rest = parts[_literal(parts) :]
-        files = matching(place) if is_address(place) else _matching(os.path.join(folder, *rest))  # noqa: PTH118
+        pattern = parts[_literal(parts) :]
+        if is_address(place):
+            files = matching(place)
+        else:
+            files = _matching(os.path.join(folder, *pattern))  # noqa: PTH118
         if not files and "[" in place:  # brackets in names are more usual than in patterns
             files = _matching(place.replace("[", "[[]"))
     if not files:
@@ -236,55 +262,61 @@ def _matching(pattern: str) -> list[Path]:
     # The parts of a zarr folder are files, too; those that a pattern names in it are meant. A link
     # to nothing counts: the image that is gone is named where it is read.
     stores = {file for file in files if is_zarr(file)}
-    return [
-        file
-        for file in files
-        if not stores.intersection(file.parents) and (file in stores or not file.is_dir())
-    ]
+    found = []
+    for file in files:
+        is_in_store = bool(stores.intersection(file.parents))
+        if not is_in_store and (file in stores or not file.is_dir()):
+            found.append(file)
+    return found
 
 
 def _by_file(images: Sequence[Pair], file: Path) -> list[Pair]:
     """Pair all images with one file, or those of a store with its own labels."""
-    if is_zarr(file) and any(file in (one.image, *one.image.parents) for one in images):
+    if is_zarr(file) and any(file in (image.image, *image.image.parents) for image in images):
         return list(map(_with_own_labels, images))
-    return [replace(one, regions=file) for one in images if one.image != file]
+    return [replace(image, regions=file) for image in images if image.image != file]
 
 
 def _by_template(images: Sequence[Pair], template: str, notes: list[str]) -> list[Pair]:
-    files = [_filled(template, one) for one in images]
+    files = [_filled(template, image) for image in images]
     there = {file for file in files if exists(file)}
     if not there:
         raise InputError(f"There is no file at {template} for any image; give other regions.")
     pairs = []
-    for one, file in zip(images, files, strict=True):
-        if one.image in there:  # the masks lie beside the images
+    for image, file in zip(images, files, strict=True):
+        if image.image in there:  # the masks lie beside the images
             continue
         if file not in there:
-            notes.append(f"{one} has no regions at {file}.")
-        pairs.append(replace(one, regions=file if file in there else None))
+            notes.append(f"{image} has no regions at {file}.")
+        pairs.append(replace(image, regions=file if file in there else None))
     return pairs
 
 
-def _filled(template: str, one: Pair) -> Path:
+def _filled(template: str, image: Pair) -> Path:
     """Return the path of an image's regions."""
-    series = "" if one.series is None else str(one.series)
-    stem = _stem(one.image.name) if series and NUMBER in template else _stem_of(one)
-    values = {STEM: stem, NUMBER: series, FOLDER: one.folder or ".", PLACE: str(one.image)}
+    series = "" if image.series is None else str(image.series)
+    if series and NUMBER in template:
+        stem = _stem(image.image.name)
+    else:
+        stem = _stem_of(image)
+    values = {STEM: stem, NUMBER: series, FOLDER: image.folder or ".", PLACE: str(image.image)}
     return Path(re.sub("|".join(values), lambda part: values[part[0]], template))
 
 
 def _by_name(images: list[Pair], place: str, notes: list[str]) -> list[Pair]:
     """Pair each file with the image whose name it begins or ends with."""
     files = _files(place, "--regions")
-    both = {one.image for one in images} & set(files)
-    if both != {one.image for one in images}:  # a pattern for all files of a folder
-        images = [one for one in images if one.image not in both]
+    both = {image.image for image in images} & set(files)
+    if both != {image.image for image in images}:  # a pattern for all files of a folder
+        images = [image for image in images if image.image not in both]
     by_stem: dict[str, list[int]] = {}
-    for number, one in enumerate(images):
-        by_stem.setdefault(_stem_of(one), []).append(number)
+    for number, image in enumerate(images):
+        by_stem.setdefault(_stem_of(image), []).append(number)
     regions: dict[int, Path] = {}
     for file in files:
-        candidates = [number for part in _parts(file) for number in by_stem.get(part, ())]
+        candidates: list[int] = []
+        for part in _parts(file):
+            candidates.extend(by_stem.get(part, ()))
         if not candidates:
             notes.append(f"{file} belongs to no image and was left out.")
         for number in _best(file, candidates, images):
@@ -302,17 +334,17 @@ def _by_name(images: list[Pair], place: str, notes: list[str]) -> list[Pair]:
             f"No file at {place} has the name of an image, such as {_stem_of(images[0])}; give "
             "other regions."
         )
-    pairs = [replace(one, regions=regions.get(number)) for number, one in enumerate(images)]
-    notes += [f"{one} has no regions at {place}." for one in pairs if one.regions is None]
+    pairs = [replace(image, regions=regions.get(number)) for number, image in enumerate(images)]
+    notes += [f"{paired} has no regions at {place}." for paired in pairs if paired.regions is None]
     return pairs
 
 
 def _best(file: Path, numbers: Sequence[int], images: Sequence[Pair]) -> list[int]:
     """Return the images with the longest name in that of a file, and most folders in common."""
-    own = set(file.absolute().parent.parts)
+    folders = set(file.absolute().parent.parts)
 
     def rank(number: int) -> tuple[int, int]:
-        shared = own.intersection(images[number].image.absolute().parent.parts)
+        shared = folders.intersection(images[number].image.absolute().parent.parts)
         return len(_stem_of(images[number])), len(shared)
 
     highest = max(map(rank, numbers), default=None)
@@ -327,9 +359,11 @@ def _best(file: Path, numbers: Sequence[int], images: Sequence[Pair]) -> list[in
     return best
 
 
-def _stem_of(one: Pair) -> str:
+def _stem_of(image: Pair) -> str:
     """Return an image's name without suffix; a name that was made for it has none."""
-    return _stem(one.name) if one.name == one.image.name else one.name
+    if image.name == image.image.name:
+        return _stem(image.name)
+    return image.name
 
 
 def _stem(name: str) -> str:
@@ -339,5 +373,8 @@ def _stem(name: str) -> str:
 def _parts(file: Path) -> set[str]:
     """Return the stem of a file, and what it begins and ends with, cut between words."""
     stem = _stem(file.name)
-    places = [place for place in range(1, len(stem)) if not stem[place].isalnum()]
-    return {stem, *(stem[:place] for place in places), *(stem[place + 1 :] for place in places)}
+    parts = {stem}
+    for place in range(1, len(stem)):
+        if not stem[place].isalnum():
+            parts |= {stem[:place], stem[place + 1 :]}
+    return parts

@@ -97,16 +97,16 @@ class Project(FrozenModel):
 
     def run_settings(self, folder: Path) -> RunSettings:
         """Return the settings of a run."""
-        known = settings_by_key(RunSettings)
+        settings_known = settings_by_key(RunSettings)
         values: dict[str, Any] = {}
         for key, value in self.settings.items():
-            if key not in known:
+            if key not in settings_known:
                 raise ConfigError(
                     f"There is no setting {key!r}; correct its name, or delete its line if a "
                     "development version of this program wrote it."
                 )
             values[key] = _resolved(value, folder, folders=_may_be_folder(key, value))
-            if Path in get_args(known[key].annotation) and value is not None:
+            if Path in get_args(settings_known[key].annotation) and value is not None:
                 values[key] = Path(str(values[key]))
         return RunSettings().changed(values)
 
@@ -120,11 +120,15 @@ class Project(FrozenModel):
         labels = _resolved(self.labels, folder)
         templates = self.templates or (() if learned is None else learned.templates)
         vocabulary = with_colors(vocabulary_of(labels, templates, threshold), self.colors)
-        return vocabulary if learned is None else replace(vocabulary, learned=learned.learned)
+        if learned is None:
+            return vocabulary
+        return replace(vocabulary, learned=learned.learned)
 
     def files(self, folder: Path) -> list[Path]:
         """Return the files that it reads, see `input_files`."""
-        named = [path for one in self.images for path in (one.image, one.regions)]
+        named: list[str | None] = []
+        for image in self.images:
+            named += [image.image, image.regions]
         named += [self.captions, self.classifier]
         named += [name for name in (self.labels, *self.settings.values()) if isinstance(name, str)]
         return input_files(*(folder / name for name in named if name))
@@ -157,17 +161,27 @@ def check_names(images: Iterable[ProjectImage]) -> None:
 def project_images(pairs: Iterable[Pair], folder: Path) -> tuple[ProjectImage, ...]:
     """Return pairs as images of the project in a folder."""
     images = []
-    for one in pairs:
-        image = relative(one.image, folder)
-        regions = None if one.regions is None else relative(one.regions, folder)
-        values = {"name": one.name, "image": image, "series": one.series, "regions": regions}
-        images.append(validated(ProjectImage, values, one.image))
+    for paired_image in pairs:
+        image = relative(paired_image.image, folder)
+        if paired_image.regions is None:
+            regions = None
+        else:
+            regions = relative(paired_image.regions, folder)
+        values = {
+            "name": paired_image.name,
+            "image": image,
+            "series": paired_image.series,
+            "regions": regions,
+        }
+        images.append(validated(ProjectImage, values, paired_image.image))
     return tuple(images)
 
 
 def project_file(place: Path) -> Path:
     """Return the file of a project: the path itself, or ``project.yaml`` in this folder."""
-    return place if place.suffix.lower() in (".yaml", ".yml") else place / FILE
+    if place.suffix.lower() in (".yaml", ".yml"):
+        return place
+    return place / FILE
 
 
 def read_project(place: Path) -> Project:
@@ -218,17 +232,20 @@ def relative(path: Path, folder: Path) -> str:
 def stored_settings(settings: RunSettings, folder: Path) -> dict[str, Value]:
     """Return the settings that differ from the default, as a project holds them."""
     usual = RunSettings()
-    changed = {setting.key: settings.get(setting.key) for setting in fields_of()}
-    return {
-        key: _stored(value, folder, folders=_may_be_folder(key, value))
-        for key, value in changed.items()
-        if value != usual.get(key)
-    }
+    stored = {}
+    for setting in fields_of():
+        key = setting.key
+        value = settings.get(key)
+        if value != usual.get(key):
+            stored[key] = _stored(value, folder, folders=_may_be_folder(key, value))
+    return stored
 
 
 def stored_labels(labels: str | None, folder: Path) -> str | None:
     """Return labels as a project holds them: a file relative to its folder."""
-    return None if labels is None else str(_stored(labels, folder))
+    if labels is None:
+        return None
+    return str(_stored(labels, folder))
 
 
 def _may_be_folder(key: str, value: Any) -> bool:
@@ -241,7 +258,9 @@ def _stored(value: Any, folder: Path, *, folders: bool = False) -> Any:
         return list(value)
     if isinstance(value, str | Path) and _exists(value, folders=folders):
         return relative(Path(value), folder)
-    return str(value) if isinstance(value, Path) else value
+    if isinstance(value, Path):
+        return str(value)
+    return value
 
 
 def place_of(value: str, folder: Path) -> Path:
@@ -249,15 +268,19 @@ def place_of(value: str, folder: Path) -> Path:
     if is_address(value):
         return Path(value)
     path = Path(os.path.normpath(folder.resolve() / value))
-    here = Path.cwd().resolve()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    working_folder = Path.cwd().resolve()
+    if path.is_relative_to(working_folder):
+        return path.relative_to(working_folder)
+    return path
 
 
 def _resolved(value: Any, folder: Path, *, folders: bool = False) -> Any:
     if not isinstance(value, str) or not value:
         return value
     path = os.path.normpath(os.path.join(folder.resolve(), value))  # noqa: PTH118
-    return path if _exists(path, folders=folders) else value
+    if _exists(path, folders=folders):
+        return path
+    return value
 
 
 def _exists(path: str | Path, *, folders: bool) -> bool:
