@@ -52,8 +52,9 @@ def write(file: Path, fields: Mapping[str, Any]) -> None:
     from safetensors.numpy import save as packed
 
     vocabulary = fields["vocabulary"]
+    words = [item_of(label) for label in vocabulary.full_labels]
     record = Record(
-        words=[item_of(label) for label in vocabulary.full_labels],
+        words=words,
         templates=list(vocabulary.templates),
         none=NONE_OF_THESE in fields["classes"],
         space=parse_json(fields["space"] or "{}", "space"),
@@ -90,8 +91,11 @@ def _read(path: Path, *_: int) -> Mapping[str, Any]:
     )
     check_features(record.features, path)
     arrays = load_file(path)
-    classes = (*vocabulary.labels, *[NONE_OF_THESE] * record.none)
-    width, inputs = (arrays.get(name, np.zeros(0)).shape[-1:] for name in ("texts", "centre"))
+    classes = tuple(vocabulary.labels)
+    if record.none:
+        classes = (*classes, NONE_OF_THESE)
+    width = arrays.get("texts", np.zeros(0)).shape[-1:]
+    inputs = arrays.get("centre", np.zeros(0)).shape[-1:]
     if record.features:  # those of `fit` may have no names
         inputs = (sum(width) + len(record.features),)
     shapes = {
@@ -104,11 +108,15 @@ def _read(path: Path, *_: int) -> Mapping[str, Any]:
         array = arrays.get(name)
         if array is None or array.shape != shape or not np.isfinite(array).all():
             raise InputError(f"{path} is damaged: {name} does not fit its {len(classes)} classes.")
-    return {
+    values: dict[str, Any] = {
         "vocabulary": vocabulary,
         "classes": classes,
         "space": json.dumps(record.space, sort_keys=True) if record.space else "",
-        **{name: getattr(record, name) for name in _AS_THEY_ARE},
-        **{name: tuple(getattr(record, name)) for name in _TUPLES},
-        **{name: arrays[name] for name in _ARRAYS},
     }
+    for name in _AS_THEY_ARE:
+        values[name] = getattr(record, name)
+    for name in _TUPLES:
+        values[name] = tuple(getattr(record, name))
+    for name in _ARRAYS:
+        values[name] = arrays[name]
+    return values

@@ -89,11 +89,13 @@ def cautions(
     if single:
         listed = ", ".join(map(repr, single))
         notes.append(f"One decision only, so nothing is known about its accuracy: {listed}")
-    if rest := [name for name in alone if name not in single]:
-        listed = ", ".join(map(repr, rest))
+    if in_one_image := [name for name in alone if name not in single]:
+        listed = ", ".join(map(repr, in_one_image))
         notes.append(f"In one image only, so nothing is known about its accuracy: {listed}")
     if scores is not None and over == "regions":
-        images = "one image" if groups.max() == 0 else "images that share no class"
+        images = "images that share no class"
+        if groups.max() == 0:
+            images = "one image"
         notes.append(
             f"The decisions come from {images}: accuracy was measured on other regions of the same "
             "images, and is lower on new ones."
@@ -110,24 +112,25 @@ def doubtful(chances: FloatArray, targets: IntArray) -> IntArray:
     margins between that class and their own. Rows that were not held out are NaN.
     """
     rows = np.flatnonzero(np.isfinite(chances).all(1))
-    shares, own = chances[rows], targets[rows]
-    classes = np.unique(own)
+    shares = chances[rows]
+    labels = targets[rows]
+    classes = np.unique(labels)
     limits = np.full(shares.shape[1], np.inf)
-    limits[classes] = [shares[own == one, one].mean() for one in classes]
+    limits[classes] = [shares[labels == label, label].mean() for label in classes]
     confident = np.where(shares >= limits - 1e-6, shares, 0.0)
     is_clear = confident.any(1)
     joint = np.zeros((shares.shape[1],) * 2)
-    np.add.at(joint, (own[is_clear], confident[is_clear].argmax(1)), 1)
-    for one in classes:  # as many as there are regions of the class
-        joint[one] *= (own == one).sum() / max(joint[one].sum(), 1)
+    np.add.at(joint, (labels[is_clear], confident[is_clear].argmax(1)), 1)
+    for label in classes:  # as many as there are regions of the class
+        joint[label] *= (labels == label).sum() / max(joint[label].sum(), 1)
     best = shares.copy()
-    best[np.arange(len(rows)), own] = -1
-    margins = shares[np.arange(len(rows)), own] - best.max(1)
+    best[np.arange(len(rows)), labels] = -1
+    margins = shares[np.arange(len(rows)), labels] - best.max(1)
     chosen: list[int] = []
-    for one in classes:
-        wrong = round(joint[one].sum() - joint[one, one])
-        of_class = np.flatnonzero((own == one) & (shares.argmax(1) != own))
-        chosen += of_class[np.argsort(margins[of_class], kind="stable")][:wrong].tolist()
+    for label in classes:
+        wrong_count = round(joint[label].sum() - joint[label, label])
+        of_class = np.flatnonzero((labels == label) & (shares.argmax(1) != labels))
+        chosen += of_class[np.argsort(margins[of_class], kind="stable")][:wrong_count].tolist()
     order = np.array(chosen, np.intp)
     return np.asarray(rows[order[np.argsort(margins[order], kind="stable")]])
 

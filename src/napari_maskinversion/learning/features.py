@@ -52,23 +52,28 @@ UNKNOWN: Final = Measured(0, (0, 0, 0, 0), {})  # A region of which the embeddin
 def kinds_of(text: str) -> tuple[str, ...]:
     """Return the kinds of features that a user names: "size,intensity"."""
     kinds = tuple(part.strip() for part in text.split(",") if part.strip())
-    if wrong := [kind for kind in kinds if kind not in KINDS]:
-        raise InputError(f"Features are {', '.join(KINDS)}; got {wrong[0]!r}.")
+    if unknown_kinds := [kind for kind in kinds if kind not in KINDS]:
+        raise InputError(f"Features are {', '.join(KINDS)}; got {unknown_kinds[0]!r}.")
     return kinds
 
 
 def names_of(kinds: Sequence[str], regions: Sequence[HasMeasures]) -> tuple[str, ...]:
     """Return the features of these kinds; intensities are of the channels of most regions."""
-    measured = Counter(tuple(one.measures) for one in regions if one.measures).most_common(1)
-    if not measured and {*kinds} - {"size"}:
+    counts = Counter(tuple(region.measures) for region in regions if region.measures)
+    if not counts and {*kinds} - {"size"}:
         raise InputError(
             f"None of the {len(regions)} decided regions was measured, so there is no shape or "
             f"intensity to learn from; {MEASURE}, and add the results again."
         )
-    names: tuple[str, ...] = SIZE if "size" in kinds else ()
-    for name in measured[0][0] if measured else ():
-        names += (name,) * (("shape" if name in SHAPE else "intensity") in kinds)
-    return names
+    names: list[str] = []
+    if "size" in kinds:
+        names += SIZE
+    for measures, _ in counts.most_common(1):
+        for name in measures:
+            kind = "shape" if name in SHAPE else "intensity"
+            if kind in kinds:
+                names.append(name)
+    return tuple(names)
 
 
 def measured(
@@ -76,13 +81,18 @@ def measured(
 ) -> tuple[tuple[str, ...], IntArray, FloatArray | None, tuple[str, ...]]:
     """Return names of features, the regions that have them, (N, names), and what is left out."""
     names = names_of(kinds, regions)
-    kept = [row for row, one in enumerate(regions) if has_all(one, names)]
-    features = features_of([regions[row] for row in kept], names) if names else None
-    left, what = len(regions) - len(kept), ", ".join(kinds)
-    note = (
-        f"Left out {counted(left, 'region')} without {what}; {MEASURE}, and add the results again."
-    )
-    return names, np.array(kept, np.intp), features, (note,) * (left > 0)
+    kept = [row for row, region in enumerate(regions) if has_all(region, names)]
+    features = None
+    if names:
+        features = features_of([regions[row] for row in kept], names)
+    left = len(regions) - len(kept)
+    notes: tuple[str, ...] = ()
+    if left:
+        notes = (
+            f"Left out {counted(left, 'region')} without {', '.join(kinds)}; {MEASURE}, and add "
+            "the results again.",
+        )
+    return names, np.array(kept, np.intp), features, notes
 
 
 def needs_measures(names: Iterable[str]) -> tuple[str, ...]:
@@ -98,14 +108,16 @@ def has_all(region: HasMeasures, names: Iterable[str]) -> bool:
 def features_of(regions: Iterable[HasMeasures], names: Sequence[str]) -> FloatArray:
     """Return features (N, names): lengths and areas as logarithms; NaN where one is missing."""
 
-    def numbers(one: HasMeasures) -> list[float]:
-        y0, x0, y1, x1 = one.bbox
-        area, height, width = (max(float(n), 1.0) for n in (one.area, y1 - y0, x1 - x0))
+    def numbers(region: HasMeasures) -> list[float]:
+        y0, x0, y1, x1 = region.bbox
+        area = max(float(region.area), 1.0)
+        height = max(float(y1 - y0), 1.0)
+        width = max(float(x1 - x0), 1.0)
         size = {"area": area, "height": height, "width": width, "fill": area / (height * width)}
-        known = {**one.measures, **size}
-        return [known.get(name, np.nan) for name in names]
+        measures = {**region.measures, **size}
+        return [measures.get(name, np.nan) for name in names]
 
-    table = np.array([numbers(one) for one in regions], np.float64).reshape(-1, len(names))
+    table = np.array([numbers(region) for region in regions], np.float64).reshape(-1, len(names))
     for column, name in enumerate(names):
         if name in _LOGARITHMS:
             table[:, column] = np.log(table[:, column] + (name not in SIZE))  # an axis may be 0
@@ -114,9 +126,13 @@ def features_of(regions: Iterable[HasMeasures], names: Sequence[str]) -> FloatAr
 
 def check_features(names: Iterable[str], where: object) -> None:
     """Refuse a classifier that takes what this version cannot compute."""
-    known = {*SIZE, *SHAPE}
-    if strange := [one for one in names if one not in known and one.split("_")[0] not in VALUES]:
+    computed = {*SIZE, *SHAPE}
+    not_computed = []
+    for name in names:
+        if name not in computed and name.split("_")[0] not in VALUES:
+            not_computed.append(name)
+    if not_computed:
         raise InputError(
-            f"{where} learned from {', '.join(strange)}; this version computes "
+            f"{where} learned from {', '.join(not_computed)}; this version computes "
             f"{', '.join(KINDS)}. Update the plugin."
         )

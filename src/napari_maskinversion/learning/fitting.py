@@ -46,7 +46,8 @@ def minimise(
     from scipy.optimize import minimize
 
     x = torch.from_numpy(np.hstack([inputs, np.ones((len(inputs), 1))]))
-    fixed, truth = torch.from_numpy(offsets), torch.from_numpy(targets.astype(np.int64))[:, None]
+    fixed = torch.from_numpy(offsets)
+    truth = torch.from_numpy(targets.astype(np.int64))[:, None]
     share = torch.from_numpy(weights / weights.sum())[:, None]
     penalty = torch.full(start.shape, 0.5 / (strength * float(weights.sum())), dtype=torch.float64)
     penalty[list(free), -1] = 0
@@ -72,7 +73,8 @@ def balanced(targets: IntArray, classes: int) -> FloatArray:
 def folds(groups: IntArray, count: int) -> IntArray:
     """Return the fold of each row: groups stay whole, the largest first into the emptiest fold."""
     sizes = np.bincount(groups)
-    fold_of, filled = np.zeros(len(sizes), np.intp), np.zeros(count)
+    fold_of = np.zeros(len(sizes), np.intp)
+    filled = np.zeros(count)
     for group in np.argsort(-sizes, kind="stable"):
         fold_of[group] = filled.argmin()
         filled[fold_of[group]] += sizes[group]
@@ -82,10 +84,10 @@ def folds(groups: IntArray, count: int) -> IntArray:
 def held_out(fold: IntArray, targets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield rows to learn from and rows to test, whose classes are among the former."""
     for number in range(int(fold.max()) + 1):
-        known = np.flatnonzero(fold != number)
-        tested = np.flatnonzero((fold == number) & np.isin(targets, targets[known]))
-        if len(tested) and len(np.unique(targets[known])) > 1:
-            yield known, tested
+        taught_rows = np.flatnonzero(fold != number)
+        tested = np.flatnonzero((fold == number) & np.isin(targets, targets[taught_rows]))
+        if len(tested) and len(np.unique(targets[taught_rows])) > 1:
+            yield taught_rows, tested
 
 
 def temperature_of(logits: FloatArray, targets: IntArray) -> float:
@@ -108,7 +110,8 @@ def interval(correct: npt.NDArray[np.bool_], groups: IntArray) -> tuple[float, f
     Rows of one group (image) are right or wrong together; the design effect of clusters says how
     many independent rows they are worth.
     """
-    count, share = float(len(correct)), float(correct.mean())
+    count = float(len(correct))
+    share = float(correct.mean())
     _, group = np.unique(groups, return_inverse=True)
     several = int(group.max()) + 1
     if several > 1 and 0 < share < 1:
@@ -145,8 +148,11 @@ def product(inputs: FloatArray, learned: FloatArray) -> FloatArray:
 
 def joined(embeddings: FloatArray, features: FloatArray | None) -> FloatArray:
     """Return embeddings with the features beside them."""
-    parts = [embeddings] if features is None else [embeddings, features]
-    return np.hstack([np.asarray(one, np.float64) for one in parts])
+    if features is None:
+        parts = [embeddings]
+    else:
+        parts = [embeddings, features]
+    return np.hstack([np.asarray(part, np.float64) for part in parts])
 
 
 def softmax(logits: FloatArray) -> FloatArray:
@@ -171,7 +177,8 @@ def prior_of(offsets: FloatArray, targets: IntArray) -> Prior:
     are softened until most of the loss by chance is left. The larger the loss is without that, the
     weaker is the penalty on what is learned.
     """
-    weights, chance = balanced(targets, offsets.shape[1]), len(targets) * np.log(offsets.shape[1])
+    weights = balanced(targets, offsets.shape[1])
+    chance = len(targets) * np.log(offsets.shape[1])
     sure = max(1.0, temperature_of(offsets, targets))
 
     def surplus(log: float) -> float:
@@ -182,7 +189,9 @@ def prior_of(offsets: FloatArray, targets: IntArray) -> Prior:
         from scipy.optimize import brentq
 
         return Prior(sure, float(np.exp(brentq(surplus, 0.0, _SOFTEST))), _GOOD_WORDS)
-    share = min(1.0, left / ((1 - _HEARD) * chance)) if chance else 1.0
+    share = 1.0
+    if chance:
+        share = min(1.0, left / ((1 - _HEARD) * chance))
     return Prior(sure, 1.0, float(_GOOD_WORDS * (_BAD_WORDS / _GOOD_WORDS) ** share))
 
 
@@ -195,7 +204,7 @@ class Task:
     targets: IntArray
     fixed: int
     prior: Prior
-    taught: Sequence[int] = ()  # Classes that there were decisions about before
+    classes_taught: Sequence[int] = ()  # Those that there were decisions about before
 
     def learned(
         self, rows: IntArray, strength: float, start: FloatArray | None = None
@@ -203,9 +212,13 @@ class Task:
         """Return the difference that these rows teach; a start that is near takes fewer steps."""
         if start is None:
             start = np.zeros((self.offsets.shape[1], self.inputs.shape[1] + 1))
-        targets, classes, softer = self.targets[rows], self.offsets.shape[1], self.prior.softer
-        weights, free = balanced(targets, classes), range(self.fixed, classes)
-        inputs, soft = self.inputs[rows], self.offsets[rows] / softer
+        targets = self.targets[rows]
+        classes = self.offsets.shape[1]
+        softer = self.prior.softer
+        weights = balanced(targets, classes)
+        free = range(self.fixed, classes)
+        inputs = self.inputs[rows]
+        soft = self.offsets[rows] / softer
         # Good words: what is learned says nothing against one without decisions. But the more
         # decisions there are and none is about it, the less likely it is: by their square root,
         # since users decide about some words before others.
@@ -214,7 +227,7 @@ class Task:
         # Further classes have no words to fall back on: all that they learn counts.
         back = np.where(np.arange(classes) < self.fixed, max(1.0, _KEPT * softer), softer)[:, None]
         learned = back * minimise(inputs, soft, targets, weights, strength, start / back, free)
-        absent[list(self.taught)] = False
+        absent[list(self.classes_taught)] = False
         learned[absent, -1] = -0.5 * np.log1p(len(targets) / len(np.unique(targets)))
         return learned
 
@@ -223,10 +236,11 @@ class Task:
     ) -> tuple[FloatArray, float | None]:
         """Return logits of held-out regions (NaN: could not be held out) and the best strength."""
         logits = np.full((len(strengths), *self.offsets.shape), np.nan)
-        for known, tested in held_out(fold, self.targets):
+        for taught_rows, tested in held_out(fold, self.targets):
             learned = None
-            for place, one in enumerate(strengths):
-                learned = self.learned(known, one, learned)  # Begins near, from the last one
+            for place, strength in enumerate(strengths):
+                # Begins near, from the last one.
+                learned = self.learned(taught_rows, strength, learned)
                 difference = product(self.inputs[tested], learned)
                 logits[place, tested] = self.offsets[tested] + difference
         rows = np.flatnonzero(np.isfinite(logits[0, :, 0]))
@@ -235,8 +249,10 @@ class Task:
         targets = self.targets[rows]
         weights = balanced(targets, self.offsets.shape[1])
         # Each calibrated: else the strength would be chosen that is sure enough, not right.
-        calibrated = (one[rows] / temperature_of(one[rows], targets) for one in logits)
-        losses = [_loss(one, targets, weights) for one in calibrated]
+        losses = []
+        for logits_of_strength in logits[:, rows]:
+            calibrated = logits_of_strength / temperature_of(logits_of_strength, targets)
+            losses.append(_loss(calibrated, targets, weights))
         away = np.abs(np.log(np.array(strengths) / self.prior.strength))
         best = int(np.argmin(losses + _CAUTION * away))
         return logits[best], strengths[best]

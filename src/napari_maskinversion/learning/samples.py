@@ -57,10 +57,12 @@ def fit_embeddings(
 ) -> Classifier:
     """Learn from samples and features of them, see `Classifier.fit`."""
     vectors = np.array([sample.embedding for sample in samples], np.float32)
+    labels = [sample.label for sample in samples]
+    image_hashes = [sample.image_hash for sample in samples]
     return untrained.fit(
         vectors.reshape(-1, untrained.texts.shape[1]),
-        [sample.label for sample in samples],
-        [sample.image_hash for sample in samples],
+        labels,
+        image_hashes,
         features=features,
         names=names,
         validate=validate,
