@@ -89,7 +89,10 @@ class AcceptedRegions:
 
     def write(self, changes: Mapping[RegionOfImage, LabelledEmbedding | None]) -> str:
         """Write regions and remove those that are None, all or nothing; return a note."""
-        accepted = {place: value for place, value in changes.items() if value is not None}
+        accepted: dict[str, dict[RegionKey, LabelledEmbedding]] = {}  # by the hash of the image
+        for (image_hash, key), value in changes.items():
+            if value is not None:
+                accepted.setdefault(image_hash, {})[key] = value
         if not accepted and not (self.folder / ROWS).exists():
             return ""
         about = self._space.about
@@ -101,11 +104,8 @@ class AcceptedRegions:
                     if value is None:
                         place = (content, plane_text(key.position), key.id, about)
                         database.execute(_REMOVE, place)
-                for image_hash in dict.fromkeys(content for content, _ in accepted):
-                    own = {
-                        key: value for (one, key), value in accepted.items() if one == image_hash
-                    }
-                    self._put(database, library, image_hash, own)
+                for image_hash, regions_of_image in accepted.items():
+                    self._put(database, library, image_hash, regions_of_image)
                 database.execute(_REMOVE_OLDEST, (about, about, MOST))
                 database.execute("DELETE FROM images WHERE id NOT IN (SELECT image FROM regions)")
             if library.info()["holes"] > _FEW_HOLES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -38,24 +38,28 @@ def add_bundle(
     planes: Mapping[Position, PlaneSource],
 ) -> None:
     """Add results; planes of the image are read from its file, unless they are open already."""
-    info, regions = bundle.results.info, bundle.results.regions
-    content, name = bundle.image.content, bundle.image.name
+    info = bundle.results.info
+    regions = bundle.results.regions
+    content = bundle.image.content
+    name = bundle.image.name
     if image is None and not content:
         raise InputError("These results do not say which image they are of; pass its file.")
     with ExitStack() as opened:
         if image is not None and not planes and not is_address(image):
             stack = opened.enter_context(open_image(image, info.settings.series))
             about = identify_image(image.name, stack.levels[0])
-            difference = another_image(bundle.image, about) if content else ""
+            difference = ""
+            if content:
+                difference = another_image(bundle.image, about)
             if stack.shape != info.image_shape:
                 difference = f"planes of {info.image_shape} px; it has {stack.shape} px"
             if difference:
                 raise InputError(f"{image} is not the image of these results ({difference}).")
-            content, channels = about.content, info.settings.channels
-            planes = {
-                position: stack.source(dict(position), channels and channels.split(","))
-                for position in dict.fromkeys(region.position for region in regions)
-            }
+            content = about.content
+            channels = info.settings.channels
+            planes = {}
+            for position in dict.fromkeys(region.position for region in regions):
+                planes[position] = stack.source(dict(position), channels and channels.split(","))
         if image is not None and bundle.image.content and not bundle.columns:
             bundle = decided_bundle(bundle, image)
         place = place_of(image, info.settings.series)
@@ -65,14 +69,19 @@ def add_bundle(
 
         def picture(row: int) -> bytes | None:
             tick("Thumbnails", row, len(regions))
-            region, mask = regions[row], masks[row]
+            region = regions[row]
+            mask = masks[row]
             if (plane := planes.get(region.position)) is None:
                 return None
             return thumbnail(plane, region.bbox, None if mask is None else mask.unpack())
 
         space = Space.of(bundle.results)
-        embeddings, is_part = bundle.results.embeddings, bool(info.settings.only)
+        embeddings = bundle.results.embeddings
+        is_part = bool(info.settings.only)
         reached = {(region.position, region.id) for region in regions}
+        unreached = []
+        for position, number in bundle.masks.keys() - reached:
+            unreached.append((plane_text(position), number))
         store.write(
             space,
             place,
@@ -81,7 +90,7 @@ def add_bundle(
             embeddings,
             picture,
             is_part=is_part,
-            unreached=[(plane_text(at), number) for at, number in bundle.masks.keys() - reached],
+            unreached=unreached,
         )
 
 
@@ -91,10 +100,12 @@ def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
     run_date = utc(bundle.results.info.created)
     masks = bundle.region_masks()
     for place, region in enumerate(bundle.results.regions):
-        decision, accepted_label, date = (
-            str(bundle.columns[name][place]) if name in bundle.columns else ""
-            for name in ("decision", "accepted_label", "decided_at")
-        )
+        texts = {}
+        for name in ("decision", "accepted_label", "decided_at"):
+            texts[name] = ""
+            if name in bundle.columns:
+                texts[name] = str(bundle.columns[name][place])
+        decision, accepted_label, date = texts.values()
         decided = DecidedRegion(region, decision, accepted_label, date or run_date, masks[place])
         rows.append(row_of(decided))
     return rows
@@ -102,7 +113,10 @@ def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
 
 def stored_path(image: Path) -> str:
     """Return the path of an image as a library has it."""
-    file = image if is_address(image) else Path(os.path.abspath(image))  # noqa: PTH100
+    if is_address(image):
+        file = image
+    else:
+        file = Path(os.path.abspath(image))  # noqa: PTH100
     return str(encodable(file.as_posix()))
 
 
@@ -115,8 +129,10 @@ def located(bundle: Bundle, archive: Path, folder: Path | None) -> Path | None:
     """Return the image of results: below a folder, or else beside them or the working folder."""
     about = bundle.source.get("image", {})
     name = about.get("file") or about.get("folder") or bundle.image.name
-    below = () if folder is None else (path for path in folder.rglob("*") if path.name == name)
-    for path in below if folder is not None else (archive.parent / name, Path(name)):
+    places: Iterable[Path] = (archive.parent / name, Path(name))
+    if folder is not None:
+        places = (path for path in folder.rglob("*") if path.name == name)
+    for path in places:
         if name and path.exists():
             with suppress(MaskInversionError, OSError):
                 with open_image(path, bundle.results.info.settings.series) as stack:
@@ -141,4 +157,6 @@ def image_problem(place: ImagePlace, image: ImageIdentity) -> str:
             changed = identify_image(image.name, stack.levels[0]).content != image.content
     except (MaskInversionError, OSError) as error:
         return f"{path}: the image cannot be read ({' '.join(str(error).split())})."
-    return f"{path}: the image has changed since its regions were added." if changed else ""
+    if changed:
+        return f"{path}: the image has changed since its regions were added."
+    return ""

@@ -104,7 +104,8 @@ def _tsne(axes: FloatArray) -> FloatArray:
     """Arrange points (N, axes) by t-SNE, from where PCA has them; the work may end at any tick."""
     import openTSNE
 
-    done, steps = 0, sum(_STEPS)
+    done = 0
+    steps = sum(_STEPS)
 
     def told(*_: object) -> None:
         nonlocal done

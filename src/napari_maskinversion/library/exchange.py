@@ -54,18 +54,22 @@ def write_parquet(
     columns = list(kinds)
     kinds |= {"space": pa.string(), "embedding": pa.list_(pa.float32())}
     schema = pa.schema(kinds.items(), metadata={_MARK: _VERSION})
-    count, left = 0, map(with_lacking_values, map(dict, rows))
+    count = 0
+    left = map(with_lacking_values, map(dict, rows))
     with (
         atomic_path(path) as part,
         part.open("wb") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         while batch := list(islice(left, _AT_ONCE)):
-            table: dict[str, Any] = {name: [row.get(name) for row in batch] for name in columns}
+            table: dict[str, Any] = {}
+            for name in columns:
+                table[name] = [row.get(name) for row in batch]
             table["space"] = [spaces[row["space"]].about for row in batch]
-            table["embedding"] = [
-                vectors[row["space"]][row["row"]].astype(np.float32) for row in batch
-            ]
+            embeddings = []
+            for row in batch:
+                embeddings.append(vectors[row["space"]][row["row"]].astype(np.float32))
+            table["embedding"] = embeddings
             writer.write_table(pa.table(table, schema=schema))
             count += len(batch)
     return count
@@ -106,6 +110,8 @@ def _part(rows: list[dict[str, Any]]) -> Part:
     first = rows[0]
     place = ImagePlace(first["path"], first["series"])
     image = ImageIdentity(first["name"], content=first["content"])
-    facts = [{name: row[name] for name in FACTS} for row in map(with_lacking_values, rows)]
+    facts = []
+    for row in map(with_lacking_values, rows):
+        facts.append({name: row[name] for name in FACTS})
     space = Space(about=first["space"], width=vectors.shape[1])
     return Part(space, place, image, facts, vectors, lambda row: rows[row]["picture"])

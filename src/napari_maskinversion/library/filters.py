@@ -50,10 +50,13 @@ def condition(where: Where) -> tuple[str, dict[str, Any]]:
         if name in ("since", "before"):
             value = utc(str(value))
         if name in _SEVERAL:
-            several = [value] if isinstance(value, str | int) else list(value)  # type: ignore[call-overload]
-            if name == "decision" and (wrong := set(several) - set(STATUSES)):
+            if isinstance(value, str | int):
+                several = [value]
+            else:
+                several = list(value)  # type: ignore[call-overload]
+            if name == "decision" and (unknown := set(several) - set(STATUSES)):
                 raise InputError(
-                    f"There is no decision {wrong.pop()!r}; choose from {', '.join(STATUSES)}."
+                    f"There is no decision {unknown.pop()!r}; choose from {', '.join(STATUSES)}."
                 )
             value = json.dumps(list(map(_SEVERAL[name], several)))
         if name == "image":

@@ -38,13 +38,17 @@ class DecidedRegion(NamedTuple):
     def confidence(self) -> float | None:
         """The probability of the suggestion; None without a ranking."""
         ranking = self.region.ranking
-        return None if ranking is None else float(ranking.probabilities[0])
+        if ranking is None:
+            return None
+        return float(ranking.probabilities[0])
 
     @property
     def similarity(self) -> float | None:
         """The similarity of the suggestion; None without a ranking."""
         ranking = self.region.ranking
-        return None if ranking is None else float(ranking.similarities[0])
+        if ranking is None:
+            return None
+        return float(ranking.similarities[0])
 
     @property
     def mask_hash(self) -> str:

@@ -35,16 +35,19 @@ def cut_out(
     """Return a region of a plane with what is around it; its mask is the opacity."""
     from PIL import Image
 
-    (y0, x0, y1, x1), (height, width) = box, source.shape
+    y0, x0, y1, x1 = box
+    height, width = source.shape
     half = max(_LEAST, _CONTEXT * max(y1 - y0, x1 - x0)) / 2
-    y, x = (y0 + y1) / 2, (x0 + x1) / 2
-    top, left = max(0, int(y - half)), max(0, int(x - half))
-    bottom, right = min(height, int(y + half) + 1), min(width, int(x + half) + 1)
-    level = max(
-        number
-        for number, one in enumerate(source.levels)
-        if not number or 2 * half / max(one.step) >= SIDE
-    )
+    y = (y0 + y1) / 2
+    x = (x0 + x1) / 2
+    top = max(0, int(y - half))
+    left = max(0, int(x - half))
+    bottom = min(height, int(y + half) + 1)
+    right = min(width, int(x + half) + 1)
+    level = 0  # the coarsest that still has enough pixels
+    for number, pixels_of_level in enumerate(source.levels):
+        if 2 * half / max(pixels_of_level.step) >= SIDE:
+            level = number
     down, across = source.levels[level].step
     high, wide = source.levels[level].shape  # may be rounded
     begin = min(int(top / down), high - 1), min(int(left / across), wide - 1)
@@ -57,7 +60,8 @@ def cut_out(
         size = (pixels.shape[1], pixels.shape[0])
     picture = Image.fromarray(pixels).convert("RGB").resize(size)
     step = max(1, int(2 * half) // (2 * SIDE))  # of a whole tissue, not all pixels are looked at
-    rows, columns = np.arange(top, bottom, step), np.arange(left, right, step)
+    rows = np.arange(top, bottom, step)
+    columns = np.arange(left, right, step)
     inside = np.ix_((y0 <= rows) & (rows < y1), (x0 <= columns) & (columns < x1))
     mask = np.zeros((len(rows), len(columns)), np.uint8)
     mask[inside] = 255
@@ -81,7 +85,8 @@ def outlined(pixels: Pixels) -> Pixels:
     mask = np.pad(pixels[..., 3] > 127, 1)
     near = mask[:-2, 1:-1] & mask[2:, 1:-1] & mask[1:-1, :-2] & mask[1:-1, 2:]
     around = mask[:-2, 1:-1] | mask[2:, 1:-1] | mask[1:-1, :-2] | mask[1:-1, 2:]
-    inside, picture = mask[1:-1, 1:-1], pixels[..., :3].copy()
+    inside = mask[1:-1, 1:-1]
+    picture = pixels[..., :3].copy()
     picture[around & ~inside] = 0
     picture[inside & ~near] = 255
     return picture
@@ -90,7 +95,8 @@ def outlined(pixels: Pixels) -> Pixels:
 def as_bytes(pixels: npt.NDArray[Any]) -> Pixels:
     """Return pixels as a source has them (8 bits, or 0 to 1) with 8 bits, without opacity."""
     pixels = pixels[..., :3] if pixels.ndim == 3 else pixels
-    pixels = pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
     if pixels.dtype == np.uint8:
         return np.ascontiguousarray(pixels)
     return np.asarray(np.clip(np.nan_to_num(pixels, nan=0.0), 0, 1) * 255, np.uint8)

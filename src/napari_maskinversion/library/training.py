@@ -47,7 +47,9 @@ def train(
     doubts = []
     for row, looks_like in fitted.classifier.doubtful(labels_kept):
         stored = kept[row]
-        plane = f"{stored.plane} " if stored.plane else ""
+        plane = ""
+        if stored.plane:
+            plane = f"{stored.plane} "
         where = f"{files[stored.image]} {plane}{stored.sample.key.id}"
         doubts.append(doubt_text(where, stored.sample.label, looks_like))
     return replace(fitted.classifier, doubts=tuple(doubts))
