@@ -9,6 +9,7 @@ import csv
 import functools
 import re
 import sys
+import tokenize
 import tomllib
 from collections import Counter
 from math import ceil
@@ -64,6 +65,16 @@ class Package:
         return sum(text.count("\n") for text in texts)
 
     @functools.cached_property
+    def comments(self):
+        """The number of comments, on a line of their own or behind code."""
+        count = 0
+        for path in self.folder.rglob("*.py"):
+            with path.open("rb") as file:
+                for token in tokenize.tokenize(file.readline):
+                    count += token.type == tokenize.COMMENT
+        return count
+
+    @functools.cached_property
     def defined_names(self):
         """MODULE.NAME and MODULE.CLASS.NAME of all functions, classes and constants."""
         names = set()
@@ -94,6 +105,14 @@ def names_of(node):
     if isinstance(node, ast.Assign):
         return [target.id for target in node.targets if isinstance(target, ast.Name)]
     return []
+
+
+def parts_of(statement):
+    """Yield the nodes of a statement without those of statements within it."""
+    for node in ast.iter_child_nodes(statement):
+        if not isinstance(node, ast.stmt):
+            yield node
+            yield from parts_of(node)
 
 
 def is_any(annotation):
@@ -224,6 +243,28 @@ def conditional_expressions_per_1000_lines(package):
     return ceil(1000 * count / package.lines)
 
 
+def several_comprehensions_in_a_statement(package):
+    """Count statements with more than one comprehension, side by side or nested."""
+    count = 0
+    for node in package.nodes:
+        if isinstance(node, ast.stmt):
+            count += sum(isinstance(part, COMPREHENSIONS) for part in parts_of(node)) > 1
+    return count
+
+
+def shared_class_names(package):
+    """Count names of classes that several modules have."""
+    names = Counter()
+    for tree in package.modules.values():
+        names.update({node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)})
+    return sum(count > 1 for count in names.values())
+
+
+def lines_for_each_comment(package):
+    """Count lines for each comment, rounded up; docstrings are none."""
+    return ceil(package.lines / package.comments)
+
+
 def own_formats(package):
     """Count the files that the program writes for itself, listed by the module that does it."""
     with OWN_FORMATS.open(encoding="utf-8", newline="") as lines:
@@ -242,6 +283,9 @@ COUNTERS = (
     texts_by_arithmetic,
     comprehensions_per_1000_lines,
     conditional_expressions_per_1000_lines,
+    several_comprehensions_in_a_statement,
+    shared_class_names,
+    lines_for_each_comment,
 )
 
 
