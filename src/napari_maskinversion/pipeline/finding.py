@@ -208,7 +208,7 @@ class PlaneMatches:
     @property
     def usual_threshold(self) -> float:
         """The least similarity by default."""
-        return self.query.usual_threshold(answered=self.candidates.asked)
+        return self.query.usual_threshold(answered=self.candidates.answer_words)
 
     @property
     def matches(self) -> tuple[RegionMatch, ...]:
