@@ -66,6 +66,7 @@ class LruCache(Generic[Key, Value]):
         return self._size(value)
 
     def _shrink(self, limit: int, fewest: int) -> None:
+        # At least `fewest` stay, however large they are.
         while self._total > limit and len(self._values) > fewest:
             _, oldest = self._values.popitem(last=False)
             self._total -= self._size_of(oldest)

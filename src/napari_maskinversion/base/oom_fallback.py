@@ -94,7 +94,9 @@ class OomFallback:
             try:
                 return work()
             except self._errors as error:
+                # Ends: each attempt asks for less, and after the last one this raises.
                 before = self._next(error, items)
+            # Outside of the handler: the traceback of its error holds what is to be freed.
             try:
                 use_less(before)
             finally:

@@ -149,6 +149,7 @@ class _Processes(SpawnContext):
         """Wait some seconds for all processes to end by themselves; kill the others."""
         running = list(self._started)
         end = monotonic() + grace
+        # All have the same time together, not one after the other.
         while running and (left := end - monotonic()) > 0:
             ended = connection.wait([process.sentinel for process in running], left)
             running = [process for process in running if process.sentinel not in ended]

@@ -221,6 +221,7 @@ def free_name(path: Path, is_ours: Callable[[Path], bool]) -> Path:
     """Return a path, or the first one with a number, at which there is no file of the user's."""
     number = 1
     free = path
+    # A file of ours is written anew; one of somebody else stays.
     while free.exists() and not is_ours(free):
         number += 1
         free = path.with_name(f"{path.stem}_{number}{path.suffix}")

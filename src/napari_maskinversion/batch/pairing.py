@@ -194,6 +194,7 @@ def _root(place: str) -> Path:
 def _literal(parts: Sequence[str]) -> int:
     """Count the first parts of a pattern that are no pattern, such as a folder "run [2024]"."""
     count = 0
+    # A folder that is there is meant, whatever signs are in its name.
     while count < len(parts) and (
         not _WILDCARD.search(parts[count]) or Path(*parts[: count + 1]).is_dir()
     ):
@@ -262,12 +263,12 @@ def _matching(pattern: str) -> list[Path]:
     # The parts of a zarr folder are files, too; those that a pattern names in it are meant. A link
     # to nothing counts: the image that is gone is named where it is read.
     stores = {file for file in files if is_zarr(file)}
-    found = []
+    meant = []
     for file in files:
         is_in_store = bool(stores.intersection(file.parents))
         if not is_in_store and (file in stores or not file.is_dir()):
-            found.append(file)
-    return found
+            meant.append(file)
+    return meant
 
 
 def _by_file(images: Sequence[Pair], file: Path) -> list[Pair]:

@@ -260,6 +260,7 @@ def _bytes_of(pixels: Array) -> int:
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the chunks (start, stop) that a range touches."""
     place = bisect_right(edges, start) - 1
+    # Chunks of no length have the same edge twice.
     while place + 1 < len(edges) and edges[place] < stop:
         if edges[place] < edges[place + 1]:
             yield edges[place], edges[place + 1]

@@ -86,6 +86,7 @@ class FittingEncoder:
         count = sentences
         device = str(model.device)
         attempts = [Attempt(count, device)]
+        # Fewer sentences each time that memory runs out, down to one alone.
         while count > 1:
             count = max(1, count // 4)
             note = f"{short}: {counted(count, 'sentence')} at once"
@@ -106,6 +107,7 @@ class FittingEncoder:
         """Embed sentences as `Backbone.encode_text` does."""
         batches: list[FloatArray] = []
         left = texts
+        # A batch may be shorter than asked for: memory decides how many sentences fit.
         while left:
             batches.append(self._fallback.run(partial(self._encode_first, left), self._use_less))
             left = left[len(batches[-1]) :]

@@ -61,6 +61,7 @@ def write_parquet(
         part.open("wb") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
+        # Batch by batch: pictures of a large library do not fit into memory at once.
         while batch := list(islice(left, _AT_ONCE)):
             table: dict[str, Any] = {}
             for name in columns:

@@ -462,6 +462,7 @@ def _tree(pixels: FloatArray, tokens: Any, scale: float) -> tuple[Tree, float]:
 def _parts(shape: tuple[int, int]) -> Iterator[tuple[tuple[int, int, int, int], int]]:
     """Yield boxes of a plane, and how many pixels are averaged in each, finest first."""
     reduce = 1
+    # A very large plane is seen reduced: the finest level would have too many parts.
     while math.prod(map(len, _starts(shape, reduce))) > _MOST_PARTS:
         reduce *= 2
     while True:
@@ -470,7 +471,7 @@ def _parts(shape: tuple[int, int]) -> Iterator[tuple[tuple[int, int, int, int], 
         for top in starts[0]:
             for left in starts[1]:
                 yield (top, left, min(top + side, shape[0]), min(left + side, shape[1])), reduce
-        if max(shape) <= side:
+        if max(shape) <= side:  # this part was the whole plane
             return
         reduce *= _COARSER
 

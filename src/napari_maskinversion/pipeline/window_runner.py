@@ -231,6 +231,7 @@ class WindowRunner:
 
     def _wait(self, readings: Iterable[Future[None]]) -> None:
         """Wait for windows that are being read; the run can be stopped meanwhile."""
+        # Each tick lets the user stop, which raises here.
         while wait(readings, timeout=_PATIENCE).not_done:
             tell(self._progress("encoding", 0, self._model.num_layers))
 
@@ -505,6 +506,7 @@ def window_attempts(at_once: int, resolution: int, device: str, *, patch: int) -
     smaller = ""
     for _ in range(_HALVINGS + 1):
         count = at_once
+        # Fewer regions first: that costs time alone, a smaller input costs resolution.
         while count:
             attempts.append(Attempt(count, device, side, note))
             count //= 2

@@ -38,6 +38,8 @@ def superpixels(pixels: Array, scale: float = FIRST_SCALE) -> tuple[npt.NDArray[
 
     divided: tuple[npt.NDArray[np.int64], float] | None = None
     rising = False
+    # The smallest scale whose parts are not too many: halved while they are few enough, doubled
+    # while they are too many. Once it was doubled, the first that fits is the answer.
     while True:
         tick(SUPERPIXELS, 0, 1)
         parts = felzenszwalb(pixels, scale=scale, sigma=0.8, min_size=10 + round(scale / 2))
@@ -167,7 +169,7 @@ def merge(parts: npt.NDArray[np.int64], colour: Array, embeddings: Array | None 
     gone: set[int] = set()
     while queue:
         cost, first, second = heapq.heappop(queue)
-        if first in gone or second in gone:
+        if first in gone or second in gone:  # merged since: the new part has pairs of its own
             continue
         if len(merges) % 200 == 0:
             tick(MERGES, len(merges), leaves - 1)

@@ -201,6 +201,7 @@ def source_columns(info: RunInfo, regions: Rows) -> dict[str, str]:
     columns = {}
     for name in brought:
         column = str(encodable(name))
+        # In letters of any size: spreadsheets and databases do not tell them apart.
         while column.lower() in taken:
             column = f"source_{column}"
         taken.add(column.lower())

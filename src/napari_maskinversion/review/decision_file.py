@@ -574,5 +574,5 @@ def _inode_and_size(path: Path) -> tuple[int | None, int | None]:
 
 def _write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
-    while view:
+    while view:  # the system may write less than it is given
         view = view[os.write(file, view) :]

@@ -139,7 +139,7 @@ def descend_fast(maps: FastMaps, descent: Descent) -> tuple[Tensor, Descent]:
     while True:
         descent.update()
         if descent.step == descent.config.steps:
-            break
+            break  # no step follows that needs a gradient
         for index, estimate in enumerate(maps.estimates):
             for masks in _split((level == index).nonzero()[:, 0], estimate):
                 forward = estimate.forward(descent.embeddings[masks])

@@ -295,6 +295,7 @@ def descend(
     """
     steps = descent.config.steps
     state = state or descent.state
+    # One evaluation more than steps: results hold maps and losses of the last embeddings.
     while True:
         for masks in slices(descent.maps.shape[0], exact.group_size):
             evaluate(exact, descent, masks)

@@ -196,6 +196,7 @@ class Backbone:
             batch = new[start : start + _TEXT_BATCH]
             self._texts.update(zip(batch, self._encode_batch(batch), strict=True))
         vectors = [self._texts[text] for text in texts]
+        # Afterwards: all texts of one call are there together, however many.
         while len(self._texts) > _TEXTS_KEPT:
             self._texts.popitem(last=False)
         if vectors:

@@ -249,6 +249,7 @@ def fill_colors(colors: Sequence[str], first: Sequence[str] = ()) -> tuple[str, 
     step = 0
     for place, color in enumerate(colors):
         step = max(step, place)
+        # Colours that labels have already, or that the user chose, are passed over.
         while not color:
             if step < len(first):
                 candidate = first[step]

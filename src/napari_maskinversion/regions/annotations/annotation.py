@@ -128,6 +128,7 @@ class Annotations:
         for label in self.labels[len(self.colors) :] if self.colors else ():
             letters = label.encode("utf-8", "surrogatepass")
             number = FIRST_FREE_ID + crc32(letters) % (_LAST_FREE_ID - FIRST_FREE_ID)
+            # Two labels of one checksum: the next number that is free.
             while number in numbers.values():
                 number += 1
             numbers[label] = number

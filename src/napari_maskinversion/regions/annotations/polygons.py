@@ -71,6 +71,7 @@ def without_holes(polygons: Iterable[Any]) -> list[Any]:
 
     pieces = []
     pending = list(polygons)
+    # Each cut takes one hole away; pieces with more holes wait for the next one.
     while pending:
         polygon = pending.pop()
         if not len(polygon.interiors):
@@ -88,6 +89,7 @@ def polygons_of(geometry: Any) -> list[Any]:
     import shapely
 
     parts = [geometry]
+    # Collections may hold collections.
     while any(part.geom_type not in ("Polygon", "Point", "LineString") for part in parts):
         parts = list(shapely.get_parts(parts))
         parts = [p for p in parts if p.geom_type != "LinearRing"]

@@ -63,6 +63,7 @@ def crop_around(prompt: Prompt, shape: tuple[int, int], side: int) -> Box:
         corners += [(y0, x0), (y1, x1)]
     low = np.min(corners, axis=0)
     high = np.max(corners, axis=0)
+    # Room around what is prompted, so that its mask is not cut.
     while side < 2 * float((high - low).max()):
         side *= 2
     if _WHOLE * side >= max(shape):
@@ -110,6 +111,7 @@ def is_cut(region: Region | None, box: Box, shape: tuple[int, int]) -> bool:
 
 def all_parts(shape: tuple[int, int], side: int) -> Iterator[Box]:
     """Yield parts of ``side`` pixels, larger ones, and the whole plane."""
+    # Each size after the other; what is cut in all tiles of one is whole in a larger one.
     while _WHOLE * side < max(shape):
         starts = [_starts(length, side) for length in shape]
         for y in starts[0]:

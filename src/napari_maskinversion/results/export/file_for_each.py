@@ -69,6 +69,7 @@ class _Files:
     def _free_name(self, image: ImageOfMany) -> str:
         """Return a name for the first file of an image; no file of another image has it."""
         number = 1
+        # One number for all files of the entry.
         while True:
             stem = image.stem if number == 1 else f"{image.stem}_{number}"
             name = f"{stem}{self._entry.suffixes}"

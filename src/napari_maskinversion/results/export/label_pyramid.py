@@ -111,6 +111,7 @@ def write_levels(
     for axis in names[:-2]:
         pages.append(max(place.get(axis, 0) for place in places) + 1)
     sizes = [annotations.shape]
+    # Sides are rounded up: the last row of an odd number has a level above it, too.
     while max(sizes[-1]) > _SMALLEST:
         sizes.append((-(-sizes[-1][0] // 2), -(-sizes[-1][1] // 2)))
     separator = {"name": "v2" if version == "0.4" else "default", "separator": "/"}
