@@ -320,7 +320,8 @@ def suggest_again(subject: Subject) -> Iterator[Callable[[], object]]:
     def call() -> str:
         learned = learn(subject.load, bundle.results, decided, bundle.image.content, {})
         assert learned is not None
-        return f"{len(learned.best)} regions, {len(learned.changed)} changed"
+        changed = sum(region.ranking.changed_from != "" for region in learned.regions)
+        return f"{len(learned)} regions, {changed} changed"
 
     yield call
 

@@ -68,7 +68,7 @@ def test_the_panel_and_the_layer_show_a_choice():
         *("#", "Suggestion", "Conf.", "Status")
     ]
     assert [column.short_title for column in columns_in("menu")] == [
-        *("Sim.", "Margin", "IoU", "Area", "In file", "Generated caption")
+        *("Sim.", "Margin", "Was", "IoU", "Area", "In file", "Generated caption")
     ]
     assert [column.name for column in columns_in("layer")] == [
         *("suggestion", "similarity", "probability", "iou", "status")

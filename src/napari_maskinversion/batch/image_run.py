@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -229,6 +230,21 @@ def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
         folder.mkdir(parents=True, exist_ok=True)
     if is_marked(task) and not differences(task) and not is_damaged(task):
         return False  # a worker that was thought dead has been faster
+    _write(task, bundle, finished)
+    return True
+
+
+def store_ranking(task: ImageTask, bundle: Bundle) -> None:
+    """Write the results of an image that is done, ranked otherwise, and leave its mark as it is.
+
+    A ranking by the decisions of a review is nothing that a batch would make again, and no reason
+    to compute the image anew.
+    """
+    finished = read_finished(task.archive)
+    _write(replace(task, formats=tuple(finished.formats)), bundle, finished)
+
+
+def _write(task: ImageTask, bundle: Bundle, finished: Finished) -> None:
     # The mark that the image is done comes last: what is killed before it is done again.
     # It is written beside the archive: each write looks through its folder, and that of all parts
     # may have a million files.
@@ -248,7 +264,6 @@ def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
         if file.name not in new and file.fits(task.archive / file.name):
             with suppress(OSError):
                 delete(task.archive / file.name)
-    return True
 
 
 def _add_formats(task: ImageTask) -> int:

@@ -516,7 +516,8 @@ def library_row(
 def _about(bundle: Bundle, identity: ImageIdentity) -> str:
     """Return what `_image_of` reads."""
     info = bundle.results.info
-    words = () if info.vocabulary is None else info.vocabulary.labels
+    chosen = info.without_decisions.vocabulary
+    words = () if chosen is None else chosen.labels
     provenance = info.provenance()
     reached = {region.key for region in bundle.results.regions}
     unreached = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -259,27 +260,38 @@ class Classifier:
         unknown: Collection[str] = (),
         regions: Iterable[HasMeasures] = (),
         threshold: float | None = None,
+        *,
+        rejects: bool = False,
     ) -> list[Ranking]:
         """Rank some of the classes for regions.
 
         The similarity of a class is its logit over the model's logit scale: the cosine of its word
         plus what was learned. ``regions`` are for classifiers that learned measures of them; one
-        that is missing counts as the mean.
+        that is missing counts as the mean. With ``rejects`` the rankings say where "none of these"
+        is likelier than all labels, though it is none of them.
         """
         columns = [self.classes.index(label) for label in labels]
-        logits = self.logits(embeddings, self.features_of(regions))[:, columns]
+        every = self.logits(embeddings, self.features_of(regions))
+        logits = every[:, columns]
+        is_none = np.zeros(len(every), bool)
+        if rejects and NONE_OF_THESE in self.classes:
+            is_none = every[:, self.classes.index(NONE_OF_THESE)] > logits.max(1)
         chances = fitting.softmax(logits)
         similarities = (logits * (self.temperature / self.scale)).astype(np.float32)
         orders, names = np.argsort(-logits, axis=1, kind="stable"), np.array(labels, object)
+        still_unknown = frozenset(unknown) - self.counts.keys()
         return [
             Ranking(
                 tuple(names[order].tolist()),
                 row[order],
                 shares[order].astype(np.float32),
                 threshold,
-                unknown=frozenset(unknown) - self.counts.keys(),
+                unknown=still_unknown,
+                is_none=none_is_best,
             )
-            for order, row, shares in zip(orders, similarities, chances, strict=True)
+            for order, row, shares, none_is_best in zip(
+                orders, similarities, chances, is_none.tolist(), strict=True
+            )
         ]
 
     def features_of(self, regions: Iterable[HasMeasures]) -> FloatArray | None:
@@ -315,6 +327,15 @@ class Classifier:
             In the order of ``classes``; rows sum to 1.
         """
         return np.asarray(fitting.softmax(self.logits(embeddings, features)), np.float32)
+
+    @property
+    def content_hash(self) -> str:
+        """The hash of everything that its ranking depends on."""
+        digest = hashlib.sha256(repr((self.classes, self.features, self.space)).encode())
+        digest.update(repr((self.scale, self.temperature)).encode())
+        for array in (self.texts, self.learned, self.centre, self.spread):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a file, whole or not at all.

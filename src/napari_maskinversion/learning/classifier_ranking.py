@@ -24,13 +24,17 @@ FloatArray = npt.NDArray[np.float32]
 
 
 class Ranker:
-    """Ranks labels: by the classifier of a vocabulary, whose file it reads once, or by words."""
+    """Ranks labels: by the classifier of a vocabulary, whose file it reads once, or by words.
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    A classifier that no file holds is passed with its vocabulary.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, unsaved: Classifier | None = None) -> None:
         self.vocabulary = vocabulary
         learned = vocabulary.learned
-        self._classifier = None if learned is None else _classifier(vocabulary)
+        self._classifier = None if learned is None else unsaved or _classifier(vocabulary)
         self._name = "" if learned is None else learned.name
+        self._is_saved = learned is None or learned.is_saved
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -86,6 +90,8 @@ class Ranker:
                 threshold=limit,
                 unknown=unknown,
             )
+        if not self._is_saved:  # the threshold is for the ranking before
+            return self._classifier.rank(embeddings, labels, unknown, regions, rejects=True)
         classifier = _with_words(self._classifier, self.vocabulary, texts)
         return classifier.rank(embeddings, labels, unknown, regions, limit)
 
@@ -107,6 +113,11 @@ def _with_words(classifier: Classifier, vocabulary: Vocabulary, texts: FloatArra
 
 def _classifier(vocabulary: Vocabulary) -> Classifier:
     assert vocabulary.learned is not None
+    if not vocabulary.learned.is_saved:
+        raise InputError(
+            "These results were ranked by the decisions of a review, in a classifier that was not "
+            "saved; choose words, or save one by Learn... and load it."
+        )
     if (file := vocabulary.learned.file) is None:
         raise InputError(
             f"These results do not say where the classifier {vocabulary.learned.name} lies; load "

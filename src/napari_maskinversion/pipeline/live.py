@@ -87,6 +87,7 @@ class LiveRun:
 
     def adopt(self, results: Results, identities: Iterable[RegionIdentity]) -> None:
         """Start with the results of a run with the same model, image and settings."""
+        results = results.without_decisions()
         finished = {row.key: row for row in results.regions}
         rows = {}
         for identity in identities:

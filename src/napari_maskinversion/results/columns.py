@@ -149,6 +149,10 @@ def _classifier(region: RegionResult, info: RunInfo) -> str:
     return learned.name
 
 
+def _changed_by_decisions(region: RegionResult, info: RunInfo) -> str:
+    return "" if region.ranking is None else region.ranking.changed_from
+
+
 def _word(region: RegionResult, info: RunInfo) -> str:
     if region.ranking is None:
         return ""
@@ -363,9 +367,21 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ColumnSpec(
         name="classifier",
         explanation="File of the classifier that ranked the words; similarities are then cosines "
-        "plus what it learned",
+        "plus what it learned. Unsaved: the review learned it from its decisions, and no file "
+        "holds it",
         kind="text",
         value=_classifier,
+        optional=True,
+    ),
+    ColumnSpec(
+        name="changed_by_decisions",
+        title="changed from",
+        header="Was",
+        explanation="What was suggested before the review learned from its decisions, where these "
+        "have changed it",
+        kind="text",
+        value=_changed_by_decisions,
+        places=("files", "menu", "terminal"),
         optional=True,
     ),
     ColumnSpec(

@@ -38,11 +38,18 @@ NO_RESULT: Final = frozenset({"device", "chunk_size"})
 # These change embeddings by rounding only, or add maps.
 _ROUNDING: Final = frozenset({"inversion.route", "inversion.keep_last_step_heatmaps"})
 # These are applied to finished results, without a run.
-_LIMITS: Final = frozenset({"threshold", "unsure.tokens", "unsure.margin", "unsure.overlap"})
+_LIMITS: Final = frozenset(
+    {"threshold", "unsure.tokens", "unsure.margin", "unsure.overlap", "decisions"}
+)
 # Names for users, of facts whose key says too little.
 _NAMES: Final = {"method.name": "method", "weights": "model"}
 # What to say where the values themselves would say nothing.
-_TEXTS: Final = {"image": "another image", "regions": "other regions", "channels": "other channels"}
+_TEXTS: Final = {
+    "image": "another image",
+    "regions": "other regions",
+    "channels": "other channels",
+    "decisions": "other decisions learned from",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +123,17 @@ class Recipe:
 
     @classmethod
     def of_words(cls, vocabulary: Vocabulary | None) -> Self:
-        """Return what similarities to words depend on: no groups, colours and threshold."""
+        """Return what similarities to words depend on: no groups, colours and threshold.
+
+        What a review learned is a fact of its own, ``decisions``: the words are those chosen.
+        """
         if vocabulary is None:
             return cls(ranking={"labels": None})
-        classifier = vocabulary.learned and vocabulary.learned.sha256
-        words = vocabulary.labels, vocabulary.synonyms, vocabulary.templates, classifier
-        return cls(ranking={"labels": words})
+        chosen, learned = vocabulary.chosen, vocabulary.learned
+        classifier = chosen.learned and chosen.learned.sha256
+        words = chosen.labels, chosen.synonyms, chosen.templates, classifier
+        decisions = None if learned is None or learned.is_saved else learned.sha256
+        return cls(ranking={"labels": words, "decisions": decisions})
 
     @classmethod
     def of_space(

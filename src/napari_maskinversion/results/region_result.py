@@ -98,6 +98,7 @@ class RegionResult(RegionFacts):
     # Limits below which the answer is flagged
     limits: UncertaintyConfig = field(default_factory=UncertaintyConfig)
     cut_out: bool = False  # Whether the method enlarged the region, so that it covers enough tokens
+    _judged: Uncertainty | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"<RegionResult: region {self.id}, {self.suggestion or 'no label'}, {self.status}>"
@@ -153,21 +154,23 @@ class RegionResult(RegionFacts):
     @property
     def entropy(self) -> float:
         """Entropy of the label probabilities; NaN without a vocabulary."""
-        if self.ranking is None:
-            return math.nan
-        return self.ranking.entropy
+        return self.uncertainty.entropy
 
     @property
     def uncertainty(self) -> Uncertainty:
         """Whether the word is sure and the heatmap fits, why not, and the entropy."""
-        tokens = math.inf if self.cut_out else self.tokens
-        return judge(
-            tokens=tokens,
-            overlap=self.iou,
-            ranking=self.ranking,
-            config=self.limits,
-            image_unknown=self.window.unknown,
-        )
+        if self._judged is None:  # several columns of a table ask for it
+            tokens = math.inf if self.cut_out else self.tokens
+            judged = judge(
+                tokens=tokens,
+                overlap=self.iou,
+                ranking=self.ranking,
+                config=self.limits,
+                image_unknown=self.window.unknown,
+            )
+            object.__setattr__(self, "_judged", judged)
+            return judged
+        return self._judged
 
     @property
     def status(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +22,9 @@ from .run_info import RunInfo
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..language.labels.vocabulary import Vocabulary
+    from ..language.ranking.ranking import Ranking
 
 FloatArray = npt.NDArray[np.float32]
 # Largest plane for a whole heatmap: 64 megapixels are 256 MB each.
@@ -89,17 +92,30 @@ class Results:
         if vocabulary is None:
             return self
         vocabulary = replace(vocabulary, threshold=threshold)
-        regions = []
+        rankings = []
         for region in self.regions:
-            regions.append(
-                replace(
-                    region, ranking=region.ranking and replace(region.ranking, threshold=threshold)
-                )
-            )
-        return Results(
-            replace(self.info, vocabulary=vocabulary),
-            tuple(regions),
-        )
+            ranking = region.ranking
+            rankings.append(None if ranking is None else ranking.with_threshold(threshold))
+        return self.ranked(vocabulary, rankings)
+
+    def ranked(self, vocabulary: Vocabulary | None, rankings: Iterable[Ranking | None]) -> Results:
+        """Return these results with other words and their ranking for each region."""
+        regions = []
+        for region, ranking in zip(self.regions, rankings, strict=True):
+            regions.append(replace(region, ranking=ranking))
+        return Results(replace(self.info, vocabulary=vocabulary), tuple(regions))
+
+    @property
+    def has_decisions(self) -> bool:
+        """Whether decisions of a review changed their ranking, in a classifier of no file."""
+        return self.info.without_decisions is not self.info
+
+    def without_decisions(self) -> Results:
+        """Return these results as they are ranked without what a review learned, bit for bit."""
+        if not self.has_decisions:
+            return self
+        rankings = [region.ranking and region.ranking.before for region in self.regions]
+        return self.ranked(self.info.without_decisions.vocabulary, rankings)
 
     @property
     def windows(self) -> tuple[WindowRecord, ...]:

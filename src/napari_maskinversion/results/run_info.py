@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -128,6 +128,13 @@ class RunInfo:
     def space(self) -> str:
         """Identify model and method: only embeddings of one space can be compared."""
         return space_key(self.fingerprint, self.method)
+
+    @property
+    def without_decisions(self) -> RunInfo:
+        """The same without what a review learned from its decisions."""
+        if self.vocabulary is None or self.vocabulary.chosen is self.vocabulary:
+            return self
+        return replace(self, vocabulary=self.vocabulary.chosen)
 
     @property
     def recipe(self) -> Recipe:

@@ -151,7 +151,8 @@ def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
     own = read_saved(bundle.decisions, str(path)) if bundle.decisions else ()
     decisions = _restored(bundle, [*own, *runs], image_of(bundle))
     answers: Answers = []
-    for row in bundle.results.regions:
+    # What was learned from these decisions would be right about them.
+    for row in bundle.results.without_decisions().regions:
         decision = decisions.get(row.key)
         if decision is None or decision.status == "skipped" or row.ranking is None:
             continue

@@ -5,7 +5,6 @@ import json
 import os
 import threading
 from dataclasses import replace
-from types import SimpleNamespace
 
 import napari
 import numpy as np
@@ -28,7 +27,16 @@ from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.review import Review
 
 from ..made import made_info, strongest_token
-from .reviewing import canvas, kept, press, results_of, settled, show, switch_on
+from .reviewing import (
+    assert_same_bits,
+    canvas,
+    kept,
+    press,
+    results_of,
+    settled,
+    show,
+    switch_on,
+)
 
 
 def sidecar(photo):
@@ -447,28 +455,12 @@ def test_there_is_nothing_to_review_before_a_run(dock):
 # -- learning -----------------------------------------------------------------------------------
 
 
-class Model(SimpleNamespace):
-    def encode_text(self, texts):
-        # A dog is nearer to every region, as in `results_of`.
-        rows = np.array([[len(text), 0, text.count("a"), 1] for text in texts], np.float32)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-@pytest.fixture
-def model(opened, monkeypatch):
-    """The model of `results_of`."""
-    made = Model(
-        name="demo", fingerprint="model a", logit_scale=10.0, embed_dim=4, device="cpu", spec=None
-    )
-    monkeypatch.setattr(ModelStore, "get", lambda *_: made)
-    return made
-
-
 @pytest.mark.usefixtures("model")
 def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, opened):
     widget = opened()
     part, model = widget.review.part, widget.results.model
-    show(qtbot, widget, results_of(widget))
+    by_words = results_of(widget)
+    show(qtbot, widget, by_words)
     part.form.set_values({"order": "given"})  # as given
     press(qtbot, canvas(widget), "1")  # region 1 is a dog, 2 a cat; odd ones look like 1
     part.form["learn"].click()
@@ -479,8 +471,10 @@ def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, o
     settled(qtbot, widget)
     assert part.learning.isHidden()
     shown = [model.index(row, 1).data() for row in range(2, 50)]
-    assert shown == ["dog", "cat *"] * 24
+    assert shown == ["dog", "cat"] * 24
     assert "dog by text alone" in model.index(3, 1).data(Qt.ItemDataRole.ToolTipRole)
+    fonts = [model.index(row, 1).data(Qt.ItemDataRole.FontRole) for row in range(2, 50)]
+    assert [font is not None and font.bold() for font in fonts] == [False, True] * 24
     assert widget.review.state.queue.label(3) == "cat"
     # An accepted region speaks at once.
     qtbot.keyClicks(part.label, "wolf")
@@ -488,7 +482,9 @@ def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, o
     settled(qtbot, widget)
     assert "wolf" in [button.label.text() for button in part.suggestions]
     part.form["learn"].click()
+    settled(qtbot, widget)
     assert {model.index(row, 1).data() for row in range(3, 50)} == {"dog"}
+    assert_same_bits(widget.session.run.results, by_words)
 
 
 def test_a_model_that_is_not_there_is_said_in_the_part_and_never_fetched(
@@ -566,8 +562,7 @@ def test_regions_of_earlier_images_teach_after_a_restart(qtbot, opened, restarte
     kept(qtbot, second)
     model = second.results.model
     assert states(second) == {}
-    shown = [model.index(row, 1).data().removesuffix(" *") for row in range(4)]
-    assert shown == ["dog", "cat", "dog", "cat"]
+    assert [model.index(row, 1).data() for row in range(4)] == ["dog", "cat", "dog", "cat"]
     known = second.review.learning.known.accepted(second.results.results)
     assert [label for _, label in known.values()] == ["dog", "cat"]
     show(qtbot, second, results_of(second, fingerprint="model b"))
@@ -598,13 +593,12 @@ def test_a_key_pressed_just_after_a_change_counts_for_what_was_read(qtbot, opene
     widget = opened()
     show(qtbot, widget, results_of(widget))
     state, results = widget.review.state, widget.results.results
-    learned = learn(lambda: model, results, {0: "dog", 1: "cat"}, "here", {})
     state.row = 3  # region 4 looks like 2
-    state.learn(learned, now=100.0)
+    state.replace_results(learn(lambda: model, results, {0: "dog", 1: "cat"}, "here", {}), 100.0)
     assert [one.label for one in state.aimed(100.1)] == ["dog", "cat"]
     assert [one.label for one in state.aimed(101.0)] == ["cat", "dog"]
-    state.accept(1, 100.1)
-    assert states(widget)[4] == ("accepted", "dog")
+    (change,) = state.accept(1, 100.1)
+    assert (change.region.id, change.after.label) == (4, "dog")
 
 
 # -- a classifier -----------------------------------------------------------------------------

@@ -143,7 +143,7 @@ def test_the_automatic_order_is_the_most_different_first_only_while_a_review_lea
 class Model(SimpleNamespace):
     """A model to which all words are the same."""
 
-    name, logit_scale, embed_dim, device = "demo", 10.0, 4, "cpu"
+    name, logit_scale, embed_dim, device, spec = "demo", 10.0, 4, "cpu", None
 
     def encode_text(self, texts):
         return np.full((len(texts), 4), 0.5, np.float32)
@@ -157,11 +157,16 @@ def taught(state, labels, more_words=False, image="other", plane=()):
     return learn(lambda: model, state.results, state.taught, "here", known, more_words)
 
 
+def suggestions(results):
+    return [region.suggestion for region in results.regions]
+
+
 def test_learning_offers_words_of_the_present_list_unless_asked(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
 
     def offered(more_words):
-        state.learn(taught(state, {0: "nucleus", 1: "white", 2: "red"}, more_words), 0.0)
+        learned = taught(state, {0: "nucleus", 1: "white", 2: "red"}, more_words)
+        state.replace_results(learned, 0.0)
         return {one.label for row in range(3) for one in state.top(row)}
 
     assert offered(False) == set(CELLS)
@@ -178,7 +183,7 @@ def test_one_word_teaches_nothing_yet(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
     state.row = 1
     state.accept(1, 0.0)
-    assert taught(state, {0: "red"}).best[:2] == ["red", "white"]
+    assert suggestions(taught(state, {0: "red"}))[:2] == ["red", "white"]
 
 
 def test_one_word_and_a_rejection_teach_what_is_none_of_these_and_keys_still_take_words(make):
@@ -187,9 +192,9 @@ def test_one_word_and_a_rejection_teach_what_is_none_of_these_and_keys_still_tak
     state.row = 1
     state.dismiss("rejected", 0.0)
     learned = taught(state, {})
-    assert (learned.best[4], learned.best[5]) == ("red", NONE_OF_THESE)
-    assert 5 in learned.changed
-    state.learn(learned, 0.0)
+    assert suggestions(learned)[4:6] == ["red", NONE_OF_THESE]
+    assert learned.regions[5].ranking.changed_from == "red"
+    state.replace_results(learned, 0.0)
     state.row = 5
     assert [one.label for one in state.choices if one.label not in CELLS] == []
     with pytest.raises(InputError, match="R rejects it, 1 takes the word"):
@@ -201,7 +206,8 @@ def test_one_word_and_a_rejection_teach_what_is_none_of_these_and_keys_still_tak
 def test_other_planes_of_the_same_stack_teach_and_its_own_regions_only_by_the_review(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
     labels = {0: "white", 1: "red"}
-    assert taught(state, labels, image="here", plane=(("z", 1),)).best[:2] == ["white", "red"]
+    other_plane = taught(state, labels, image="here", plane=(("z", 1),))
+    assert suggestions(other_plane)[:2] == ["white", "red"]
     assert taught(state, labels, image="here") is None
 
 
@@ -210,7 +216,7 @@ def test_what_waits_is_what_would_be_accepted_learned_or_by_text(make):
     state.row = 2
     state.dismiss("rejected", 0.0)
     assert [word for word, _ in state.waiting] == ["red", "white"]
-    state.learn(taught(state, {0: "white", 1: "white"}), 0.0)
+    state.replace_results(taught(state, {0: "white", 1: "white"}), 0.0)
     assert state.suggestion(0) == "white"
     assert [word for word, _ in state.waiting] == ["white", "white"]
     assert state.above("white", 0.0) == [0, 1]
@@ -218,7 +224,7 @@ def test_what_waits_is_what_would_be_accepted_learned_or_by_text(make):
 
 def test_after_a_change_of_words_no_word_of_the_old_list_is_suggested(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
-    state.learn(taught(state, {0: "red", 1: "white"}), 0.0)
+    state.replace_results(taught(state, {0: "red", 1: "white"}), 0.0)
     words = ("apple", "car")
     state.replace_results(
         Results(
@@ -227,10 +233,11 @@ def test_after_a_change_of_words_no_word_of_the_old_list_is_suggested(make):
                 replace(region, ranking=ranking(words, "car", 0.8))
                 for region in state.results.regions
             ),
-        )
+        ),
+        0.0,
     )
     assert [state.suggestion(row) for row in range(3)] == ["car"] * 3
     learned = taught(state, {0: "apple", 1: "car", 2: "white"})
-    assert set(learned.best) <= {*words}
+    assert set(suggestions(learned)) <= {*words}
     state.accept(None, 10.0)
     assert accepted(state) == {1: "car"}

@@ -210,7 +210,7 @@ class CompareSection(RegionSection):
             self.forget()
             self.refuse(str(error))
             return
-        vocabulary, store = record.results.info.vocabulary, self._store
+        vocabulary, store = record.results.info.without_decisions.vocabulary, self._store
         # The panel's own model last: the store keeps one, and the next run needs it.
         order = (other, now) if other.model != now.model else (now, other)
 

@@ -22,7 +22,7 @@ from ...app.explore.region_sources import (
     shown_file,
     words_of,
 )
-from ...app.session import RegionPlace, ResultRecord, Topic
+from ...app.session import RegionPlace, ResultRecord, Topic, only_ranked_again, same_run
 from ...app.work.driver import Job, show
 from ...base.errors import InputError
 from ...base.identity import ImagePlace, RegionKey
@@ -68,6 +68,7 @@ class Gallery(Topic, QWidget):
         ] = []  # what "in Review" shows, if it was asked
         self._linking = False  # marks come from the session, or go there
         # To undo: in a library with its numbers there
+        self._record: ResultRecord | None = None  # The results that "This image" shows
         self._done: list[_Decisions] = []  # What can be taken back, the last one at the end
         self.opener = button("Open the gallery", _TIP, self.open)
         content = QWidget()
@@ -139,7 +140,7 @@ class Gallery(Topic, QWidget):
         self.after(self._answer, self._session.explore.show_gallery)
         self.after(self._decided, self._session.review.decided)
         self.after(self._record_changed, run.record)
-        self.after(lambda _: self._table.find_here(self._session), run.record, project.state)
+        self.after(lambda _: self._table.find_here(self._session), project.state)
         self.after(self._mark_here, review.row, review.rows, review.marked)
         self.after(self._project_changed, project.state)
         self.after(lambda _: self._source_changed(LIBRARY), explore.library)
@@ -147,11 +148,12 @@ class Gallery(Topic, QWidget):
         self.after(lambda _: self._say_newer(PROJECT), project.computed)
         self.after(lambda _: self._follow_later.throttle(), review.changes)
         self._file = "" if self._session.project.state is None else self._session.project.state.file
-        self._run = None if self._session.run.record is None else self._session.run.record.snapshot
+        self._record = self._session.run.record
 
     def stop(self) -> None:
         """Follow the session no more, and close the dock."""
         super().stop()
+        self._record = None
         for worker in (self.loader, self.pictures, self.decider):
             worker.drop()
         for later in (self._look_later, self._mark_later, self._follow_later):
@@ -189,12 +191,15 @@ class Gallery(Topic, QWidget):
         self._arrange()
 
     def _record_changed(self, record: ResultRecord | None) -> None:
-        run = None if record is None else record.snapshot
-        if run is not self._run:  # the review undoes what was decided about the results before
+        before, self._record = self._record, record
+        if only_ranked_again(before, record):
+            return  # as after each decision: `follow` takes the suggestions
+        is_new = not same_run(before, record)
+        if is_new:  # the review undoes what was decided about the results before
             self._done = [done for done in self._done if not done.are_shown]
-        if run is not self._run or (record is not None and record.settled):
-            self._run = run
+        if is_new or (record is not None and record.settled):
             self._source_changed(IMAGE)
+        self._table.find_here(self._session)
 
     def _project_changed(self, project: Any) -> None:
         file = "" if project is None else project.file

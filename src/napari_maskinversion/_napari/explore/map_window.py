@@ -21,7 +21,13 @@ from ...app.explore.region_sources import (
     open_region,
     words_of,
 )
-from ...app.session import MappedResults, job_kinds, same_regions
+from ...app.session import (
+    MappedResults,
+    ResultRecord,
+    job_kinds,
+    only_ranked_again,
+    same_regions,
+)
 from ...app.session.subjects import regions_shown
 from ...app.work.driver import Job, show
 from ...app.work.preload import preload_torch
@@ -85,6 +91,7 @@ class MapSection(ProgressSection):
         super().__init__(shared)
         self._colors = ("black", "white")
         self.mapped = _nothing()
+        self._record: ResultRecord | None = None  # which the map follows
         self.of = combo_box(SOURCES, name="Regions on the map", tip="Whose regions are shown")
         self.way = combo_box(
             _WAYS,
@@ -113,6 +120,7 @@ class MapSection(ProgressSection):
         """Follow the session no more, and close the map."""
         super().stop()
         self._session.explore.mapped, self.mapped = None, _nothing()
+        self._record = None
         if self.view is not None:
             self._viewer.window.remove_dock_widget(self.view)
 
@@ -178,8 +186,12 @@ class MapSection(ProgressSection):
 
     def _follow_record(self, _: object = None) -> None:
         """Keep the map while its regions are shown; words and limits may be others."""
-        of = self.mapped.of
-        if of is not None and not same_regions(of, self._session.run.results):
+        of, record = self.mapped.of, self._session.run.record
+        before, self._record = self._record, record
+        if record is not before and only_ranked_again(before, record):
+            self._offer_columns()
+            self.recolor()
+        elif of is not None and not same_regions(of, self._session.run.results):
             self.job.drop()
             self._show(_nothing())
             self.about.setText(_OLD)
@@ -199,7 +211,7 @@ class MapSection(ProgressSection):
             self.about.setText(_NEWER)
 
     def _find_here(self) -> None:
-        """Find the regions of the table on the map, and the columns that can colour points."""
+        """Find the regions of the table on the map, and offer its columns."""
         session, mapped = self._session, self.mapped
         mapped.table.find_here(session)
         here = mapped.table.here
@@ -208,6 +220,10 @@ class MapSection(ProgressSection):
         session.explore.mapped = None
         if results is not None and (here >= 0).any():
             session.explore.mapped = MappedResults(results, points[here])
+        self._offer_columns()
+
+    def _offer_columns(self) -> None:
+        """Offer the columns that can colour points."""
         if self.view is not None:
             refill(self.view.color, [WORD, DECISION, *columns_of(self._frame)])
 

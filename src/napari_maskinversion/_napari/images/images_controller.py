@@ -314,7 +314,7 @@ class ImagesController(Topic, QObject):
     def _bring_words(self, opened: OpenedImage) -> None:
         """Show the words of a file of regions, where the project has none of its own."""
         disk, bundle = self.keeper.disk, opened.bundle
-        words = None if bundle is None else bundle.results.info.vocabulary
+        words = None if bundle is None else bundle.results.info.without_decisions.vocabulary
         if disk is None or words is None or disk.project.project.labels is not None:
             return
         # Words that the user has changed are being written.

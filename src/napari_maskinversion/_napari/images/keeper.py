@@ -14,9 +14,10 @@ from superqt.utils import QSignalThrottler
 
 from ...app.layer_input.layer_facts import EDITS, MOVES, is_regions
 from ...app.project.project_disk import ProjectDisk, Written
-from ...app.session import Action, ResultRecord, RunState, Session, Topic
+from ...app.session import Action, ResultRecord, RunState, Session, Topic, only_ranked_again
 from ...base.errors import MaskInversionError
 from ...batch.opened import Place
+from ...results.results import Results
 from ..widgets.layer_list import LayerEvents, layer_of
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -41,6 +42,9 @@ class Keeper(Topic, QObject):
         self.disk: ProjectDisk | None = None
         self.shown: ShownImage | None = None
         self._kept_record: ResultRecord | None = None  # results that are on the disk
+        self._record: ResultRecord | None = None  # the results shown
+        # An image whose results were ranked by decisions, or again without them, since it is shown
+        self._ranked: tuple[str, Results] | None = None
         self._drawn = self._sent = self._kept = 0
         self._is_sending = False
         self._then: Callable[[], object] | None = None  # once all regions are there
@@ -81,6 +85,7 @@ class Keeper(Topic, QObject):
         super().stop()
         self._events.disconnect()
         self._watched = []
+        self._record = None
         self._is_sending, self._then = False, None
         self.writing.drop()
 
@@ -92,6 +97,7 @@ class Keeper(Topic, QObject):
     def flush(self) -> None:
         """Begin to write all that is not on the disk yet, also what was refused before."""
         self._save(again=True)
+        self._save_ranking()
 
     def finish(self) -> None:
         """Write all that is not on the disk yet, and wait for it: the window closes."""
@@ -117,6 +123,7 @@ class Keeper(Topic, QObject):
 
     def show(self, shown: ShownImage | None) -> None:
         """Follow an image in place of the one before; its regions are on the disk."""
+        self._save_ranking()
         self.shown = shown
         self._watched = self.layers
         self._kept = self._drawn
@@ -301,6 +308,11 @@ class Keeper(Topic, QObject):
             place = Place(image=state.current, region=region.id, position=dict(region.position))
         self.writing.start(partial(disk.keep_place, place))
 
+    def _save_ranking(self) -> None:
+        ranked, self._ranked = self._ranked, None
+        if ranked is not None and self.disk is not None:
+            self.writing.start(partial(self.disk.save_ranking, *ranked))
+
     def _run_changed(self, run: RunState) -> None:
         """Notice whether a run that begins is what a batch would do."""
         own, snapshot = self.own, run.snapshot
@@ -310,7 +322,12 @@ class Keeper(Topic, QObject):
     def _record_changed(self, record: ResultRecord | None) -> None:
         """Keep the results of a run beside the project, as a batch would write them."""
         own, disk = self.own, self.disk
+        before, self._record = self._record, record
         if record is None or own is None or disk is None or record is self._kept_record:
+            return
+        if record is not before and only_ranked_again(before, record):
+            # After each decision, so it is written once: when the image is left.
+            self._ranked = own.name, record.results
             return
         whole = record.settled and record.only is None and len(record.results) >= record.total
         if not whole or record.live or record.reopened:

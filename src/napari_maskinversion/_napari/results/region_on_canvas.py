@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...app.session import ResultRecord, RunState, Session, Topic, same_run
+from ...app.session import ResultRecord, RunState, Session, Topic, same_regions, same_run
 from ...base.identity import RegionKey
 from ...results.region_result import RegionResult
 from ..layers.results_on_canvas import ResultsOnCanvas
@@ -112,7 +112,7 @@ class RegionOnCanvas(Topic):
         if not same_run(before, record) or before is None or before.finder is not record.finder:
             self._canvas.belong_to(record.snapshot.image, record.finder)
             self._region = None
-        same = before is not None and before.results is record.results
+        same = before is not None and same_regions(before.results, record.results)
         if before is None or not same or before.masks is not record.masks:
             self._canvas.know(masks_of(record))
         row = self._session.review.row

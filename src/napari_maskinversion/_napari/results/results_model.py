@@ -6,17 +6,18 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QModelIndex, QObject, QRect, Qt
-from qtpy.QtGui import QColor, QPainter
+from qtpy.QtGui import QColor, QFont, QPainter
 from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from ...app.session import Session
+from ...language.ranking.ranking import LabelFigures
 from ...results.columns import columns_in, is_missing
+from ...review.decisions import Decision
 from ..widgets.table_views import RowsModel
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...app.review.suggestions import RowOverlay
     from ...results.columns import ColumnSpec
 
 _SHORT: Final = {"low resolution": "low res."}
@@ -35,7 +36,10 @@ class ResultsModel(RowsModel):
         self._session = session
         self._colors: Mapping[str, str] = {}
         self._changed: Collection[int] = ()
+        self._bold = QFont()  # of a suggestion that decisions have changed
+        self._bold.setBold(True)
         self.columns = [*columns_in("panel"), *columns_in("menu")]
+        self._places = {column.name: place for place, column in enumerate(self.columns)}
         self.titles = tuple((column.short_title, column.explanation) for column in self.columns)
         self._keep(None)
 
@@ -108,32 +112,51 @@ class ResultsModel(RowsModel):
             return _COMPUTING if self._session.run.computing else _CHANGED
         if role == roles.DisplayRole and is_changed and column.name == "status":
             return "computing" if self._session.run.computing else "outdated"
+        if column.name == "suggestion" and role == roles.FontRole and self._changed_from(row):
+            return self._bold
         # What the review says of a region goes before what the table says.
-        overlay = self._overlay(row)
-        if overlay is not None:
-            if column.name == "suggestion" and role == roles.DisplayRole:
-                return overlay.suggestion
-            if column.name == "suggestion" and role == roles.ToolTipRole:
-                return overlay.tip or overlay.suggestion
-            if column.name == "status" and overlay.status and role == roles.DisplayRole:
-                return overlay.status
-            if column.name == "status" and overlay.status and role == roles.ToolTipRole:
-                return f"{overlay.status}; {value}"
-            if column.kind in ("number", "share"):
-                value = overlay.figures.get(column.name, value)
+        if column.name == "suggestion" and role == roles.DisplayRole:
+            return self._word(row, value)
+        if column.name == "suggestion" and role == roles.ToolTipRole:
+            return self._tip(row, value)
+        decision = self._decision(row)
+        if decision is not None and column.name == "status" and role == roles.DisplayRole:
+            return decision.status
+        if decision is not None and column.name == "status" and role == roles.ToolTipRole:
+            return f"{decision.status}; {value}"
+        if column.name in LabelFigures._fields:
+            value = self._figure(row, column.name, value)
         return _cell(column, value, role)
 
-    def _overlay(self, row: int) -> RowOverlay | None:
-        """Return what the review shows in place of a row of the table."""
+    def _decision(self, row: int) -> Decision | None:
         review = self._session.reviewed
-        return None if review is None else review.overlay(row)
+        return None if review is None else review.decision(row)
 
-    def _chip(self, row: int, word: str) -> QColor | None:
+    def _word(self, row: int, suggestion: str) -> str:
+        """Return the accepted word of a row, or else its suggestion."""
+        decision = self._decision(row)
+        return suggestion if decision is None else decision.label or suggestion
+
+    def _changed_from(self, row: int) -> str:
+        """Return what was suggested before decisions changed it; "" if they did not."""
+        return str(self._cells[self._places["changed_by_decisions"]][row] or "")
+
+    def _tip(self, row: int, suggestion: str) -> str:
+        """Return what a row was accepted as, or why its suggestion changed."""
+        review, before = self._session.reviewed, self._changed_from(row)
+        accepted = "" if review is None else review.accepted_tip(row)
+        changed = before and f"{suggestion}, by your decisions; {before} by text alone"
+        return accepted or changed or suggestion
+
+    def _figure(self, row: int, name: str, value: float) -> float:
+        """Return a figure of the accepted word of a row, or else of its suggestion."""
+        review = self._session.reviewed
+        figures = None if review is None else review.accepted_figures(row)
+        return value if figures is None else float(getattr(figures, name))
+
+    def _chip(self, row: int, suggestion: str) -> QColor | None:
         """Return the colour of a row's word; None for "none of these"."""
-        overlay = self._overlay(row)
-        if overlay is not None:
-            word = overlay.word
-        color = self._colors.get(word)
+        color = self._colors.get(self._word(row, suggestion))
         return QColor(color) if color else None
 
 

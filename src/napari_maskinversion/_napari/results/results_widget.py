@@ -238,15 +238,11 @@ class ResultsWidget(Topic, QWidget):
         self.captions.show_region(region)
         axes = () if self.results is None else self.results.info.axes
         self.sizes.setText(sizes(values, axes))
-        review = self._session.reviewed
-        ranking = None if region is None else region.ranking  # also where it is "none of these"
-        if review is not None:  # which may have learned others
-            best = [(suggestion.label, suggestion.score) for suggestion in review.top(row)]
-        elif ranking is not None:
-            best = list(zip(ranking.labels, map(float, ranking.probabilities), strict=True))
-        else:
-            best = []
-        self.bars.show_rows(best[:SHOWN])
+        best: list[tuple[str, float]] = []
+        if region is not None and region.ranking is not None:  # also where it is "none of these"
+            labels = region.ranking.labels[:SHOWN]
+            best = list(zip(labels, map(float, region.ranking.probabilities), strict=False))
+        self.bars.show_rows(best)
 
 
 def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:

@@ -72,7 +72,7 @@ class ReviewController(Topic, QObject):
         )
         part.together.changed.connect(self._show_together)
         part.form.changed.connect(self._take_options)
-        part.gallery.clicked.connect(lambda _=False: self._session.explore.show_gallery.emit())
+        part.gallery.clicked.connect(lambda _=False: self._session.explore.show_gallery.emit(None))
         part.learn.clicked.connect(lambda _=False: self.learning.train())
         part.save.clicked.connect(self._save)
         part.others.clicked.connect(self._use_others)
@@ -84,7 +84,6 @@ class ReviewController(Topic, QObject):
         self.keys.pressed.connect(self.act)
         self.deciding.made.connect(self._decided)
         self.deciding.went.connect(self._go)
-        self.learning.ranked.connect(self._ranked)
         self.learning.trained.connect(self._trained)
         self.learning.noted.connect(part.learning.say)
         self.learning.known.problem.connect(inform)
@@ -130,8 +129,11 @@ class ReviewController(Topic, QObject):
         ):
             # With other limits or captions the order of the queue stays.
             self.keeper.renew(was, now)
-            self.learning.ask()
-            self._ranked()
+            self.learning.follow()
+            self._publish()
+            self._show()
+        elif not same_run(before, record):
+            self.learning.catch_up()
         if record.live:
             self._expected = None
         self._expect(record.snapshot)
@@ -383,7 +385,8 @@ class ReviewController(Topic, QObject):
             self._focus()
         if before.words_on_canvas != now.words_on_canvas:
             self.write_layer()
-        if before.model_dump(include=_LEARNING) != now.model_dump(include=_LEARNING):
+        learns = before.learn or now.learn
+        if learns and before.model_dump(include=_LEARNING) != now.model_dump(include=_LEARNING):
             self.learning.ask()
 
     def _focus(self) -> None:
@@ -393,10 +396,6 @@ class ReviewController(Topic, QObject):
         self._canvas.focus(dimmed=opened and heatmap == DIMMED, inside=opened and heatmap == INSIDE)
 
     # -- table and layers ---------------------------------------------------------------------
-
-    def _ranked(self) -> None:
-        self._publish()
-        self._show()
 
     def write_layer(self) -> None:
         """Write accepted words into the features of the layer, and onto the canvas if wanted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -129,7 +130,7 @@ class ReviewKeeper(QObject):
             return
         self._session.review.target = replace(self.target, results=after)
         if self.state is not None and self.state.results is before:
-            self.state.replace_results(after)
+            self.state.replace_results(after, time.monotonic())
         elif self._opener.busy:
             self.begin(unasked=self.unasked)
 
@@ -242,7 +243,7 @@ class ReviewKeeper(QObject):
         target = self.target
         assert target is not None  # without one the opener is dropped
         if opened.kept:
-            review.set_info(request.results.info)
+            review.set_info(request.results.info.without_decisions)
         self._regions, self._pixels = request.regions, request.pixels
         self._session.review.state = ReviewState(request.results, review, queue)
         _KEEPERS.add(self)
@@ -311,7 +312,7 @@ def open_review(opening: ReviewRequest) -> OpenedReview:
         review = Review(
             opening.identity,
             list(opening.regions.values()),
-            results.info,
+            results.info.without_decisions,
             file=opening.file,
             any_image=opening.any_image,
         )

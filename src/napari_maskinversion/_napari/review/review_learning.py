@@ -1,13 +1,13 @@
-"""Suggestions of a review, re-ranked by decisions; accepted regions are kept on disk."""
+"""Results of a review, ranked again by decisions; accepted regions are kept on disk."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakSet
 
 from qtpy.QtCore import QObject, Signal
 
@@ -15,8 +15,7 @@ from ...app.requests.preparing import check_on_disk
 from ...app.review.learning import Trained, learn, train
 from ...app.review.review_options import ReviewOptions
 from ...app.review.review_state import ReviewState
-from ...app.review.suggestions import Suggestions
-from ...app.session import ResultRecord, Session
+from ...app.session import ResultRecord, Session, Snapshot
 from ...app.work.model_store import ModelStore
 from ...base.errors import MaskInversionError
 from ...learning.samples import LabelledEmbedding, RegionOfImage
@@ -26,6 +25,8 @@ from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ...engine.models.backbone import Backbone
     from ...review.review import Review
 
@@ -33,16 +34,27 @@ _TOO_FEW: Final = "Learns once two words are accepted, or one and a rejection."
 Changes = dict[RegionOfImage, "LabelledEmbedding | None"]
 
 
-class ReviewLearning(QObject):
-    """Keeps accepted regions, and re-ranks suggestions in a worker if learning is on."""
+class Reranked(NamedTuple):
+    """Results before and after they were ranked by decisions, or again without them."""
 
-    ranked = Signal()
+    before: Results
+    after: Results
+    table: pd.DataFrame
+    note: str = ""  # Why nothing was learned
+
+
+class ReviewLearning(QObject):
+    """Keeps accepted regions, and ranks the results by decisions in a worker if learning is on."""
+
     trained = Signal(object)  # `Trained`, of the review that is still open
     noted = Signal(str)  # Why nothing is learned, though that is asked for; "": it is
 
     def __init__(self, session: Session, store: ModelStore, parent: QObject) -> None:
         super().__init__(parent)
         self._session, self._store, self.options = session, store, ReviewOptions()
+        # Runs whose results were ranked by decisions here, and not in a file that was opened
+        self._ranked: WeakSet[Snapshot] = WeakSet()
+        self._is_showing = False
         self.known = KnownRegions(self)
         self.known.loaded.connect(self._loaded)
         self._learning = Worker(
@@ -54,7 +66,7 @@ class ReviewLearning(QObject):
 
     @property
     def busy(self) -> bool:
-        """Whether suggestions are being ranked."""
+        """Whether results are being ranked."""
         return self._learning.busy
 
     @property
@@ -68,7 +80,24 @@ class ReviewLearning(QObject):
         results, accepted = state.results, review.decisions.accepted()
         rows = {row: accepted.get(key) for row, key in enumerate(state.queue.keys)}
         self.known.change(results, review.image.content, rows)
-        self.ask()
+        self.noted.emit("")
+        if self.options.learn:
+            self.ask()
+        else:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Learn, or rank without decisions, if that was chosen while other results were shown."""
+        record = self._session.run.record
+        if record is None or record.results.has_decisions == self.options.learn:
+            return
+        if self.options.learn or record.snapshot in self._ranked:
+            self.ask()
+
+    def follow(self) -> None:
+        """Learn for results with other words, limits or captions than those before."""
+        if self.options.learn and not self._is_showing:
+            self.ask()
 
     def remember(self, state: ReviewState, step: Step) -> None:
         """Learn from a decision."""
@@ -83,14 +112,14 @@ class ReviewLearning(QObject):
             self.ask()
 
     def ask(self) -> None:
-        """Re-rank by accepted regions if learning is on; else restore the text's ranks."""
+        """Rank the results by decisions if learning is on; else as they were without."""
         state, options, record = self._state, self.options, self._session.run.record
+        self._learning.drop()
         if state is None or record is None or not state.has_words:
             self.noted.emit("")
             return
-        self._learning.drop()
         if not options.learn:
-            self._take(state, None)
+            self._rank_without(record)
             return
         try:
             load = self._load(record)
@@ -99,9 +128,14 @@ class ReviewLearning(QObject):
             return
         known = self.known.accepted(state.results)
         image, rows = state.review.image.content, state.taught
-        self._learning.start(
-            partial(learn, load, state.results, rows, image, known, options.other_words)
-        )
+        work = partial(learn, load, record.results, rows, image, known, options.other_words)
+        self._learning.start(partial(_rank_by_decisions, record.results, work))
+
+    def _rank_without(self, record: ResultRecord, note: str = "") -> None:
+        """Show the results as they are ranked without decisions."""
+        self.noted.emit(note)
+        if record.results.has_decisions:
+            self._learning.start(partial(_rank_without_decisions, record.results, note))
 
     def train(self) -> None:
         """Learn a classifier from the decisions at hand, and those elsewhere."""
@@ -136,23 +170,41 @@ class ReviewLearning(QObject):
 
     def _loaded(self, space: str) -> None:
         state = self._state
-        if state is not None and state.results.info.space == space:
+        if self.options.learn and state is not None and state.results.info.space == space:
             self.ask()
 
-    def _learned(self, learned: Suggestions | None) -> None:
-        state = self._state
-        if state is not None and (learned is None or state.results is learned.results):
-            self._take(state, learned, _TOO_FEW if learned is None else "")
+    def _learned(self, answer: Reranked) -> None:
+        """Show an answer, unless other results are shown or reviewed by now."""
+        record = self._session.run.record
+        if record is None or self._state is None or record.results is not answer.before:
+            return
+        self.noted.emit(answer.note)
+        if answer.after is answer.before:
+            return
+        self._ranked.add(record.snapshot)
+        self._is_showing = True
+        try:
+            self._session.show(record.changed(results=answer.after, table=answer.table))
+        finally:
+            self._is_showing = False
 
     def _failed(self, why: str) -> None:
-        """Keep the text's ranks; a box after each decision would be too much."""
-        if self._state is not None:
-            self._take(self._state, None, f"Learn from decisions: {why}")
+        """Rank without decisions; a box after each one would be too much."""
+        record = self._session.run.record
+        if self._state is not None and record is not None:
+            self._rank_without(record, f"Learn from decisions: {why}")
 
-    def _take(self, state: ReviewState, learned: Suggestions | None, note: str = "") -> None:
-        state.learn(learned, time.monotonic())
-        self.noted.emit(note)
-        self.ranked.emit()
+
+def _rank_by_decisions(results: Results, learn: Callable[[], Results | None]) -> Reranked:
+    learned = learn()
+    if learned is None:
+        return _rank_without_decisions(results, _TOO_FEW)
+    return Reranked(results, learned, learned.to_frame())
+
+
+def _rank_without_decisions(results: Results, note: str) -> Reranked:
+    before = results.without_decisions()
+    return Reranked(results, before, before.to_frame(), note)
 
 
 def _train(review: Review, *about: Any) -> tuple[Review, Trained]:

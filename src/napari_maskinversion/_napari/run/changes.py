@@ -13,7 +13,14 @@ from qtpy.QtCore import QObject
 from ...app.layer_input.coordinates import ViewPoint
 from ...app.layer_input.layer_facts import MOVES
 from ...app.requests.preparing import chosen_ids, image_layers, prepare
-from ...app.session import ResultRecord, Session, Topic, job_kinds, same_run
+from ...app.session import (
+    ResultRecord,
+    Session,
+    Topic,
+    job_kinds,
+    only_ranked_again,
+    same_run,
+)
 from ...base.errors import InputError, MaskInversionError
 from ..widgets.layer_list import LayerEvents, layer_of
 from ..widgets.sections import debouncer
@@ -67,7 +74,7 @@ class Changes(Topic, QObject):
         run = self._session.run.events
         self.after(self._watch_image, run.layers, run.scope, run.record)
         self.after(self._record_changed, run.record)
-        self.after(self._later, run.edits, run.scope, run.record)
+        self.after(self._later, run.edits, run.scope)
         self.after(self._compare_choice, run.picks, run.scope, run.record)
         self.after(self._ended, self.job.ended)
         self._record_changed(self._session.run.record)
@@ -94,6 +101,8 @@ class Changes(Topic, QObject):
         if record is not None and not same_run(before, record):
             run = self._session.run.progress
             self._touched = not (run.running and run.snapshot is record.snapshot)
+        if not only_ranked_again(before, record):
+            self._later()
 
     def _compare_choice(self, _: object) -> None:
         """Notice that other regions are selected in the layer than those of a limited run."""

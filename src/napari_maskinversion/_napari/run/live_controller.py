@@ -16,7 +16,7 @@ from ...app.layer_input.layer_facts import is_shapes
 from ...app.requests.live_updater import LiveAnswer, LiveUpdater
 from ...app.requests.preparing import make_request
 from ...app.requests.run_task import RunUpdate
-from ...app.session import ResultRecord, Session, Topic, job_kinds
+from ...app.session import ResultRecord, Session, Topic, job_kinds, only_ranked_again
 from ...base.errors import InputError, MaskInversionError
 from ...base.wording import counted
 from ..layers.overlays import COLOR
@@ -232,7 +232,8 @@ class LiveResults(QObject):
             return
         before, results = session.run.record, record.results
         series = (*session.run.layers, answer.picture)
-        ours = before is not None and before is self._shown and series == self._series
+        # The review may have ranked them by its decisions.
+        ours = only_ranked_again(before, self._shown) and series == self._series
         if before is not None and ours:  # what they were made with is kept with the run
             different = before.snapshot.recipe.differences(session.run.snapshot().recipe)
             ours = not any(
@@ -268,7 +269,7 @@ class LiveResults(QObject):
 
     def _settle(self) -> None:
         shown = self._shown
-        if shown is not None and self._session.run.record is shown:
+        if shown is not None and only_ranked_again(self._session.run.record, shown):
             self._shown = shown.changed(settled=True)
             self._session.show(self._shown)
 

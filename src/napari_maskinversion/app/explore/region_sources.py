@@ -142,12 +142,8 @@ class RegionTable:
         for row in rows:
             ranking, at = regions[row].ranking, int(self.here[row])
             label = regions[row].suggestion
-            scores = [] if ranking is None else [float(ranking.probabilities[0])]
-            if review is not None:
-                label = review.suggestion(row)
-                scores = [one.score for one in review.top(row) if one.label == label]
-            if label and label != best.iat[at]:
-                words[at], sure[at] = label, next(iter(scores), float("nan"))
+            if ranking is not None and label != best.iat[at]:
+                words[at], sure[at] = label, float(ranking.probabilities[0])
         self._set("suggestion", words)
         self._set("confidence", sure)
         if review is not None:
@@ -444,7 +440,7 @@ SOURCES: Final[Mapping[str, Callable[[Session], Callable[[], RegionTable]]]] = {
 
 
 def _words(results: Results) -> tuple[str, ...]:
-    vocabulary = results.info.vocabulary
+    vocabulary = results.info.without_decisions.vocabulary
     return () if vocabulary is None else vocabulary.labels
 
 

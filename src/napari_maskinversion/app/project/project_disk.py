@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from ...base.errors import EmptyMaskError, InputError, MaskInversionError
 from ...base.identity import Position, RegionIdentity, identify
 from ...base.regions import Region
@@ -188,6 +190,31 @@ class ProjectDisk:
             raise InputError(f"{name} was computed, but {problem}")
         return Written(project=self.project, image=name)
 
+    def save_ranking(self, name: str, shown: Results) -> Written | None:
+        """Keep how decisions rank an image, in the results that the project has of its regions.
+
+        Results with other words are none of the project's.
+        """
+        from ...batch.image_run import store_ranking
+        from ...batch.project_decisions import keep_computed
+        from ...batch.project_index import archive_file
+        from ...results.export.archive import open_archive
+
+        task, file = self.project.task(name), archive_file(self.project, name)
+        if task is None or file is None:
+            return None
+        bundle = open_archive(file)
+        stored = bundle.results
+        if stored.info.vocabulary == shown.info.vocabulary or not _same_but_ranking(stored, shown):
+            return None
+        rankings = [region.ranking for region in shown.regions]
+        ranked = stored.ranked(shown.info.vocabulary, rankings)
+        store_ranking(task, replace(bundle, results=ranked))
+        _, problem = keep_computed(self.project, name)
+        if problem:
+            raise InputError(f"{name} was ranked, but {problem}")
+        return Written(project=self.project, image=name)
+
     def set_states(self, done: Mapping[str, bool]) -> Written | None:
         """Keep which images are done."""
         states: dict[str, State] = {}
@@ -240,6 +267,15 @@ class ProjectDisk:
 
     def _edit(self, change: Callable[[Project], Project]) -> None:
         self.project = self.project.with_project(edit(self.project.file, change))
+
+
+def _same_but_ranking(stored: Results, shown: Results) -> bool:
+    """Return whether results have the same regions, embeddings and words."""
+    words = [results.info.without_decisions.vocabulary for results in (stored, shown)]
+    if words[0] != words[1] or stored.info.fingerprint != shown.info.fingerprint:
+        return False
+    keys = [[region.key for region in results.regions] for results in (stored, shown)]
+    return keys[0] == keys[1] and np.array_equal(stored.raw_embeddings, shown.raw_embeddings)
 
 
 def _joined(

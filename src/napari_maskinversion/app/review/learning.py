@@ -1,4 +1,4 @@
-"""Learning from decisions: a classifier, and suggestions by it.
+"""Learning from decisions: a classifier, and results ranked by it.
 
 No Qt, no napari. `learn` and `train` belong in a worker.
 """
@@ -16,6 +16,7 @@ from ...base.errors import InputError
 from ...base.identity import RegionKey
 from ...base.wording import counted
 from ...language.labels.label import Label
+from ...language.labels.learned import UNSAVED, Learned
 from ...language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ...learning.classifier import Classifier
 from ...learning.evidence import doubt_text
@@ -30,7 +31,6 @@ from ...learning.samples import (
 from ...results.results import Results
 from .decided_elsewhere import places_of
 from .region_place import RegionPlace
-from .suggestions import Suggestions, text_best
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -46,12 +46,15 @@ def learn(
     image: str,
     known: Mapping[RegionOfImage, LabelledEmbedding],
     more_words: bool = False,
-) -> Suggestions | None:
+) -> Results | None:
     """Rank all rows as decided ones teach, and regions elsewhere; None if they cannot yet.
 
     Rejected rows have None. Of regions elsewhere, words of the list or of this image count, or
-    with ``more_words`` all.
+    with ``more_words`` all. The results may be ranked by earlier decisions: these count no more.
     """
+    from ...pipeline.reranking import rerank
+
+    results = results.without_decisions()
     own = places_of(results, image)
     others: Samples = {
         place: TrainingSample(embedding, label, *place, UNKNOWN)
@@ -69,21 +72,23 @@ def learn(
         )
     except InputError:  # of one class, once contradictions are left out
         return None
-    # Keys accept the words of a ranking; "none of these" is what a region is suggested to be.
-    none = (NONE_OF_THESE,) * (NONE_OF_THESE in classifier.classes)
-    rankings, among_all = (
-        classifier.rank(results.embeddings, classes, (), results.regions)
-        for classes in (words.labels, words.labels + none)
+    chosen = results.info.vocabulary
+    assert chosen is not None  # without words there is nothing to begin as
+    return rerank(load(), results, _named(words, chosen, classifier), classifier)
+
+
+def _named(words: Vocabulary, chosen: Vocabulary, classifier: Classifier) -> Vocabulary:
+    """Return words that name the classifier that ranks them, and what they were chosen as."""
+    count = sum(classifier.counts.values())
+    learned = Learned(
+        name=f"{UNSAVED} ({counted(count, 'decision')})",
+        sha256=classifier.content_hash,
+        decisions=count,
+        calibrated=False,
+        chosen=chosen.labels,
+        begun_as=chosen.learned,
     )
-    best, changed = [], []
-    for row, (every, region) in enumerate(zip(among_all, results.regions, strict=True)):
-        first = every.labels[0]
-        # "None of these" by the threshold stays unless decisions change the word.
-        kept = first == text_best(region) or first == region.suggestion
-        best.append(region.suggestion if kept else first)
-        if not kept:
-            changed.append(row)
-    return Suggestions(results, rankings, best, True, frozenset(changed))
+    return replace(words, threshold=chosen.threshold, learned=learned)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +120,7 @@ def train(
     Of other images, words of the list or of this image count; with ``measures``, regions that were
     measured, and what was.
     """
+    results = results.without_decisions()
     others, notes = elsewhere.samples(results, image), elsewhere.notes
     words, samples = _samples(results, decided, image, others)
     untrained = _untrained(load, results, words)
@@ -168,11 +174,10 @@ def _samples(
         labels |= {sample.label for sample in others.values()}
     typed = labels - {None, NONE_OF_THESE, *vocabulary.words}
     words = Vocabulary.of([*listed, *map(Label, sorted(map(str, typed)))], vocabulary.templates)
-    embeddings = results.embeddings
     samples = []
     for row, label in decided.items():
         region = results.regions[row]
-        samples.append(TrainingSample(embeddings[row], label, image, region.key, region))
+        samples.append(TrainingSample(region.embedding, label, image, region.key, region))
     known_words = {None, NONE_OF_THESE, *words.words}
     samples += [sample for sample in others.values() if sample.label in known_words]
     return words, samples

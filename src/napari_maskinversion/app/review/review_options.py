@@ -52,7 +52,7 @@ class ReviewOptions(BaseModel):
         default=False,
         title="Learn from decisions",
         description="Suggest what the words and your decisions teach, also regions accepted on "
-        "earlier images; suggestions that change are marked *.",
+        "earlier images; suggestions that change are bold, and are exported as shown.",
     )
     other_words: bool = Field(
         default=False,

@@ -15,14 +15,15 @@ from ...base.identity import RegionKey
 from ...base.validation import composed, without_hidden
 from ...language.labels.label import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
+from ...language.ranking.ranking import LabelFigures
 from ...results.orders import Order
 from ...results.results import Results
 from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
 from ...review.multi_image_decisions import DecisionRequest
-from ...review.queue import ReviewQueue
+from ...review.queue import ReviewQueue, certainty_of
 from ...review.review import Review
-from .suggestions import SHOWN, RowOverlay, Suggestions
 
+SHOWN: Final = 5  # labels of a region
 WORD_KEYS: Final = 9
 _ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
 # A key pressed within a reaction time of new suggestions refers to the old ones.
@@ -50,7 +51,6 @@ class ReviewState:
         self.problem = ""
         self._undecided_only = False
         self.left_out = ""  # which regions the last decision did not reach, and why
-        self._suggestions = Suggestions.of_text(results)
         self._before: tuple[int, tuple[Suggestion, ...], float] | None = None
         self._numbers = [region.members or (region.id,) for region in results.regions]
         self._blank = {number: "" for numbers in self._numbers for number in numbers}
@@ -72,17 +72,24 @@ class ReviewState:
             if one is not None and one.status in ("accepted", "rejected")
         }
 
-    def replace_results(self, results: Results) -> None:
-        """Take the same regions with other limits, words or captions.
+    def replace_results(self, results: Results, now: float) -> None:
+        """Take the same regions with other limits, words or captions, or ranked by decisions.
 
-        Suggestions learned for other words are dropped; `learn` ranks the regions for the queue.
+        A key pressed just after decisions ranked them refers to what was suggested before.
         """
+        aimed = () if self.row is None else self.top(self.row)
         before, self.results = self.results, results
-        self.review.set_info(results.info)
-        if before.info.vocabulary != results.info.vocabulary:
-            self.learn(None, 0.0)
-        elif not self._suggestions.learned:
-            self._suggestions = Suggestions.of_text(results)
+        same_words = before.info.without_decisions == results.info.without_decisions
+        if not same_words:
+            self._before = None
+            self.review.set_info(results.info.without_decisions)
+        if before.info.vocabulary == results.info.vocabulary:
+            return
+        self.queue.suggest(**certainty_of(results))
+        if self.row is not None and same_words:
+            labels = [suggestion.label for suggestion in self.top(self.row)]
+            if labels != [suggestion.label for suggestion in aimed]:
+                self._before = (self.row, aimed, now + REACTION)
 
     # -- the queue ----------------------------------------------------------------------------
 
@@ -164,9 +171,22 @@ class ReviewState:
     # -- suggestions --------------------------------------------------------------------------
 
     def top(self, row: int, count: int | None = SHOWN) -> tuple[Suggestion, ...]:
-        """Return the current best labels of a row; None for all."""
-        count = len(self.words) if count is None else count
-        return self._suggestions.top(row, count)
+        """Return the best labels of a row; None for all."""
+        ranking = self.results.regions[row].ranking
+        if ranking is None:
+            return ()
+        labels = ranking.labels[:count]
+        scores = zip(labels, ranking.similarities, ranking.probabilities, strict=False)
+        return tuple(
+            Suggestion(
+                label=label,
+                rank=rank,
+                similarity=float(similarity),
+                by="text" if ranking.before is None else "decisions",
+                score=float(probability),
+            )
+            for rank, (label, similarity, probability) in enumerate(scores, 1)
+        )
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -205,10 +225,13 @@ class ReviewState:
     @property
     def _open(self) -> dict[int, tuple[str, float]]:
         """The suggestion, or "", and its confidence, of each undecided row."""
-        ranks = self._suggestions.rankings
-        values = [0.0 if rank is None else float(rank.probabilities[0]) for rank in ranks]
-        decided, both = self.review.decisions, zip(self._suggestions.best, values, strict=True)
-        return {row: one for row, one in enumerate(both) if self.queue.keys[row] not in decided}
+        decisions, suggested = self.review.decisions, dict[int, tuple[str, float]]()
+        for row, region in enumerate(self.results.regions):
+            if region.key not in decisions:
+                ranking = region.ranking
+                confidence = 0.0 if ranking is None else float(ranking.probabilities[0])
+                suggested[row] = region.suggestion, confidence
+        return suggested
 
     def aimed(self, now: float) -> tuple[Suggestion, ...]:
         """Return the suggestions that a key pressed now refers to."""
@@ -220,23 +243,28 @@ class ReviewState:
                 return before
         return self.top(self.row)
 
-    def learn(self, learned: Suggestions | None, now: float) -> None:
-        """Take suggestions learned from decisions; None restores the text's."""
-        before = () if self.row is None else self.top(self.row)
-        self._suggestions = learned or Suggestions.of_text(self.results)
-        self.queue.suggest(**self._suggestions.certainty)
-        if self.row is not None:
-            labels = [suggestion.label for suggestion in self.top(self.row)]
-            if labels != [suggestion.label for suggestion in before]:
-                self._before = (self.row, before, now + REACTION)
-
     def suggestion(self, row: int) -> str:
         """Return the best suggestion for a row, even if another label was accepted."""
-        return self._suggestions.best[row]
+        return self.results.regions[row].suggestion
 
-    def overlay(self, row: int) -> RowOverlay | None:
-        """Return what the table shows of a row; None for the run's values."""
-        return self._suggestions.overlay(row, self.review.decisions.get(self.queue.keys[row]))
+    def decision(self, row: int) -> Decision | None:
+        """Return what was decided about a row; None if it is undecided."""
+        return self.review.decisions.get(self.queue.keys[row])
+
+    def accepted_figures(self, row: int) -> LabelFigures | None:
+        """Return the figures of the label that was accepted for a row; None without one."""
+        decision, ranking = self.decision(row), self.results.regions[row].ranking
+        if decision is None or decision.status != "accepted" or ranking is None:
+            return None
+        return ranking.figures_of(decision.label)
+
+    def accepted_tip(self, row: int) -> str:
+        """Return what was accepted for a row, and what its text says; "" without one."""
+        decision, ranking = self.decision(row), self.results.regions[row].ranking
+        if decision is None or decision.status != "accepted":
+            return ""
+        by_text = "" if ranking is None else (ranking.before or ranking).labels[0]
+        return f"{decision.label}, accepted; {by_text} by text"
 
     def decision_text(self, step: Step) -> str:
         """Return what a step did: "Region 17 is accepted as cat."."""
@@ -403,13 +431,13 @@ class ReviewState:
     @property
     def words(self) -> list[str]:
         """Labels of the vocabulary, then typed ones."""
-        vocabulary = self.results.info.vocabulary
+        vocabulary = self.results.info.without_decisions.vocabulary
         own = () if vocabulary is None else vocabulary.labels
         return list(dict.fromkeys((*own, *self.review.decisions.accepted().values())))
 
     def colors(self) -> dict[str, str]:
         """Return a colour for each label, from the vocabulary where it has one."""
-        vocabulary, words = self.results.info.vocabulary, self.words
+        vocabulary, words = self.results.info.without_decisions.vocabulary, self.words
         own = [] if vocabulary is None else [label.color for label in vocabulary.full_labels]
         return colors_of(words, own)
 
@@ -435,13 +463,10 @@ class ReviewState:
         return accepted
 
     def columns(self) -> dict[str, list[Any]]:
-        """Columns for the exported table: decision, label, learned suggestion."""
+        """Columns for the exported table: decision, label and time."""
         from ...review.reporting import decision_columns
 
-        columns: dict[str, list[Any]] = {**decision_columns(self.results, self.review.decisions)}
-        if self._suggestions.learned:
-            columns["learned"] = list(self._suggestions.best)
-        return columns
+        return {**decision_columns(self.results, self.review.decisions)}
 
 
 def _stayed(count: int, why: str) -> str:

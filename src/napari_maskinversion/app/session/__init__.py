@@ -3,7 +3,16 @@
 from ..review.region_place import RegionPlace
 from .actions import Action
 from .next_step import NextStep, changed_rows, next_step, outdated, staleness
-from .records import NOTHING, ResultRecord, Scope, Snapshot, Staleness, same_regions, same_run
+from .records import (
+    NOTHING,
+    ResultRecord,
+    Scope,
+    Snapshot,
+    Staleness,
+    only_ranked_again,
+    same_regions,
+    same_run,
+)
 from .session import Session, session_of
 from .session_models import MappedResults
 from .state import Phase, ProjectState, RunState
@@ -11,5 +20,6 @@ from .topic import Topic
 
 __all__ = ["NOTHING", "Action", "MappedResults", "NextStep", "Phase"]
 __all__ += ["ProjectState", "RegionPlace", "ResultRecord", "RunState", "Scope", "Session"]
-__all__ += ["Snapshot", "Staleness", "Topic", "changed_rows", "next_step", "outdated"]
+__all__ += ["Snapshot", "Staleness", "Topic", "changed_rows", "next_step", "only_ranked_again"]
+__all__ += ["outdated"]
 __all__ += ["same_regions", "same_run", "session_of", "staleness"]

@@ -244,6 +244,15 @@ def same_regions(results: Results | None, other: Results | None) -> bool:
     return all(region.raw_embedding is twin.raw_embedding for region, twin in pairs)
 
 
+def only_ranked_again(one: ResultRecord | None, other: ResultRecord | None) -> bool:
+    """Return whether two records differ by what decisions have taught at most."""
+    if one is None or other is None or not same_run(one, other):
+        return False
+    same_words = one.results.info.without_decisions == other.results.info.without_decisions
+    same_state = one.settled == other.settled and one.identities is other.identities
+    return same_state and same_words and same_regions(one.results, other.results)
+
+
 def indices(position: Position) -> tuple[int, ...]:
     """Return a plane without the names of its axes, which change as layers are added."""
     return tuple(index for _, index in position)

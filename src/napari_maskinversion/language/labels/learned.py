@@ -12,11 +12,13 @@ from pydantic.dataclasses import dataclass  # one of the standard library would 
 from ...base.errors import InputError
 from ...base.identity import file_sha256
 from ...base.reading import check_file, check_version, of_development_version, parse_json, validated
-from ...base.wording import one_line
+from ...base.wording import counted, one_line
 
 SUFFIX: Final = ".safetensors"
 FORMAT: Final = "napari-maskinversion classifier"
 VERSION: Final = 1
+UNSAVED: Final = "unsaved"
+"""The name of a classifier that no file holds."""
 _TRAIN_AGAIN: Final = "train it again"
 
 
@@ -32,13 +34,25 @@ class Learned:
     high: float | None = None
     held_out: str = ""  # What was held out as a whole: "images" or "regions"
     calibrated: bool = True  # Whether its probabilities are
+    # Of a classifier that no file holds, which a review learned from its decisions: the words that
+    # were chosen (decisions may have brought more), and the classifier that ranked these. Then
+    # `sha256` is that of its content.
+    chosen: tuple[str, ...] = ()
+    begun_as: Learned | None = None
     words: Annotated[tuple[str, ...], Field(exclude=True)] = field(default=(), compare=False)
     # Where it lies; no file says so
     file: Annotated[Path | None, Field(exclude=True)] = field(default=None, compare=False)
 
     @property
+    def is_saved(self) -> bool:
+        """Whether a file holds it, so that others can rank by it again."""
+        return not self.chosen
+
+    @property
     def text(self) -> str:
         """One line for the user."""
+        if not self.is_saved:
+            return f"Ranked by {counted(self.decisions, 'decision')} of a review, in no file"
         about = f"Classifier {self.name}: {self.decisions} decisions"
         if self.accuracy is None or self.low is None or self.high is None:
             return f"{about}, accuracy unknown"

@@ -82,6 +82,17 @@ class Vocabulary:
         return tuple(Label(*fields) for fields in zip(*columns, strict=True))
 
     @property
+    def chosen(self) -> Vocabulary:
+        """The words as they were chosen, without what the decisions of a review have added."""
+        learned = self.learned
+        if learned is None or learned.is_saved:
+            return self
+        by_name = {label.name: label for label in self.full_labels}
+        labels = [by_name.get(name, Label(name)) for name in learned.chosen]
+        words = Vocabulary.of(labels, self.templates, self.threshold)
+        return replace(words, learned=learned.begun_as)
+
+    @property
     def words(self) -> tuple[str, ...]:
         """Names and synonyms, label by label, the name first: the words to embed."""
         return tuple(chain.from_iterable(self._words))

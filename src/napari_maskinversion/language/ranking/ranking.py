@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float32]
 
 
+class LabelFigures(NamedTuple):
+    """How well one label fits a region."""
+
+    similarity: float
+    probability: float
+    margin: float  # To the best other label: below 0 for a label that is not the best
+
+
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """All labels of a vocabulary for one region, best first."""
@@ -30,6 +38,10 @@ class Ranking:
     probabilities: FloatArray
     threshold: float | None = None  # Least similarity of a suggestion
     unknown: Collection[str] = ()  # Labels that the model was not taught, where that can be told
+    # Whether a classifier finds "none of these" likelier than the best label
+    is_none: bool = False
+    # The ranking without the decisions of a review; None: decisions have no part in this one
+    before: Ranking | None = None
 
     @property
     def margin(self) -> float:
@@ -41,6 +53,8 @@ class Ranking:
     @property
     def below_threshold(self) -> bool:
         """Whether no label is similar enough."""
+        if self.before is not None:  # what was learned is no cosine: the threshold is for those
+            return self._agrees and self.before.below_threshold
         return self.threshold is not None and float(self.similarities[0]) < self.threshold
 
     @property
@@ -50,10 +64,46 @@ class Ranking:
 
     @property
     def suggestion(self) -> str:
-        """The best label, or "none of these"."""
-        if self.below_threshold:
-            return NONE_OF_THESE
-        return self.labels[0]
+        """The best label, or "none of these".
+
+        Where decisions find the same label best, or "none of these" as well, the suggestion without
+        decisions stays.
+        """
+        if self.before is not None and self._agrees:
+            return self.before.suggestion
+        return NONE_OF_THESE if self.is_none or self.below_threshold else self.labels[0]
+
+    @property
+    def _agrees(self) -> bool:
+        """Whether decisions find best what is best without them."""
+        best, before = NONE_OF_THESE if self.is_none else self.labels[0], self.before
+        return before is not None and best in (before.labels[0], before.suggestion)
+
+    @property
+    def changed_from(self) -> str:
+        """The suggestion without decisions, if decisions have changed it; else ""."""
+        if self.before is None or self.suggestion == self.before.suggestion:
+            return ""
+        return self.before.suggestion
+
+    def with_threshold(self, threshold: float | None) -> Ranking:
+        """Return the ranking with another threshold, which is for the ranking without decisions."""
+        if self.before is not None:
+            return replace(self, before=self.before.with_threshold(threshold))
+        return replace(self, threshold=threshold)
+
+    def figures_of(self, label: str) -> LabelFigures:
+        """Return similarity, probability and margin of any label; NaN for one not ranked."""
+        if label not in self.labels:
+            return LabelFigures(math.nan, math.nan, math.nan)
+        place = self.labels.index(label)
+        if place == 0:
+            margin = self.margin
+        else:
+            margin = float(self.similarities[place]) - float(self.similarities[0])
+        return LabelFigures(
+            float(self.similarities[place]), float(self.probabilities[place]), margin
+        )
 
     @property
     def entropy(self) -> float:

@@ -144,7 +144,8 @@ def judge(
         doubts.append(f"small region {tokens:.1f} tokens")
     if ranking is not None:
         if ranking.below_threshold:
-            doubts.append(f"below threshold {float(ranking.similarities[0]):.2f}")
+            cosines = (ranking.before or ranking).similarities
+            doubts.append(f"below threshold {float(cosines[0]):.2f}")
         if _is_close(ranking, limits):
             doubts.append(f"low margin {ranking.margin:.3f}")
     fits = None

@@ -12,6 +12,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from ...base.reading import (
 from ...base.validation import UnknownSettingError, config_error
 from ...base.wording import first_line
 from ...language.captions.bank import CaptionMatches
+from ...language.labels.vocabulary import Vocabulary
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations.json_files import to_json_types
 from ..region_result import RegionResult
@@ -51,6 +53,7 @@ _DAMAGE: Final = (
 _USUAL: Final = 200
 _SMALL: Final = 200_000_000  # bytes that may be packed as well as they can
 _RUN_AGAIN: Final = "run again to get its results"
+_BEFORE: Final = "_before"  # after the names of arrays of rankings without decisions
 Array = npt.NDArray[Any]
 
 
@@ -71,6 +74,7 @@ def save_archive(bundle: Bundle, path: Path) -> None:
         "losses": _flat(losses),
         "grid_maps": _flat(maps),
         **_ranking_arrays(results),
+        **(_learned_arrays(results) if results.has_decisions else {}),
         "masks": np.frombuffer(masks, np.uint8),
         "decisions": np.frombuffer(bundle.decisions, np.uint8),
         "record": np.frombuffer(text.encode(), np.uint8),
@@ -99,6 +103,16 @@ def _ranking_arrays(results: Results) -> dict[str, Array]:
         "order": np.array(order, np.int32).reshape(shape),
         "similarities": np.array(similarities, np.float32).reshape(shape),
         "probabilities": np.array(probabilities, np.float32).reshape(shape),
+    }
+
+
+def _learned_arrays(results: Results) -> dict[str, Array]:
+    """What decisions changed: rankings without them, and where "none of these" is best."""
+    rankings = [region.ranking for region in results.regions if region.ranking is not None]
+    before = _ranking_arrays(results.without_decisions())
+    return {
+        "is_none": np.array([ranking.is_none for ranking in rankings], bool),
+        **{f"{name}{_BEFORE}": array for name, array in before.items()},
     }
 
 
@@ -169,7 +183,7 @@ def _to_bundle(record: RunRecord, arrays: Mapping[str, Array]) -> Bundle:
     embeddings = _array(arrays, "embeddings", shape=(len(rows), info.embed_dim))
     losses = _split(_array(arrays, "losses"), [row.losses for row in rows])
     maps = _split(_array(arrays, "grid_maps"), [row.grid[0] * row.grid[1] for row in rows])
-    rankings = _rankings(record, arrays)
+    rankings = _all_rankings(record, arrays)
     regions = tuple(
         RegionResult(
             **facts_of(row),
@@ -230,18 +244,38 @@ def _array(
     return array
 
 
-def _rankings(record: RunRecord, arrays: Mapping[str, Array]) -> list[Ranking | None]:
+def _all_rankings(record: RunRecord, arrays: Mapping[str, Array]) -> Sequence[Ranking | None]:
+    """Return the ranking of each region; of those that a review learned, with those before."""
     vocabulary = record.info.vocabulary
     count = len(record.regions)
     if vocabulary is None:
         return [None] * count
+    if vocabulary.chosen is vocabulary:
+        return _rankings(vocabulary, arrays, count, record.unknown_words)
+    learned = _rankings(replace(vocabulary, threshold=None), arrays, count, record.unknown_words)
+    before = _rankings(vocabulary.chosen, arrays, count, record.unknown_before, _BEFORE)
+    is_none = _array(arrays, "is_none", bool, (count,)).tolist()
+    rankings = []
+    for row, ranking in enumerate(learned):
+        rankings.append(replace(ranking, is_none=is_none[row], before=before[row]))
+    return rankings
+
+
+def _rankings(
+    vocabulary: Vocabulary,
+    arrays: Mapping[str, Array],
+    count: int,
+    unknown_words: Iterable[str],
+    suffix: str = "",
+) -> list[Ranking]:
+    """Return the rankings of a number of regions, from arrays whose names end so."""
     labels = vocabulary.labels
-    shape = (count, len(vocabulary.labels))
-    unknown = frozenset(record.unknown_words)
-    order = _array(arrays, "order", np.int32, shape)
-    similarities = _array(arrays, "similarities", shape=shape)
-    probabilities = _array(arrays, "probabilities", shape=shape)
-    rankings: list[Ranking | None] = []
+    shape = (count, len(labels))
+    unknown = frozenset(unknown_words)
+    order = _array(arrays, f"order{suffix}", np.int32, shape)
+    similarities = _array(arrays, f"similarities{suffix}", shape=shape)
+    probabilities = _array(arrays, f"probabilities{suffix}", shape=shape)
+    rankings = []
     for row, indices in enumerate(order):
         rankings.append(
             Ranking(

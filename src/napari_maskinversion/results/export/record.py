@@ -27,6 +27,7 @@ from ..region_result import (
     equivalent_diameter,
     physical_size,
 )
+from ..results import Results
 from ..run_info import RunInfo
 from .bundle import Bundle, CompressedRegion, ExportFormat
 from .embeddings import npy_bytes
@@ -105,6 +106,8 @@ class RunRecord(BaseModel):
     image: ImageIdentity
     records: list[dict[str, Any]]
     unknown_words: list[str] = []  # Those that the model was not taught
+    # Those without the decisions of a review, which teach some
+    unknown_before: list[str] = []
     columns: dict[PlainText, _Texts | list[bool | None] | list[_Number | None]]
     regions: list[RegionRecord]
 
@@ -113,10 +116,6 @@ class RunRecord(BaseModel):
         """Create the record of a bundle."""
         results = bundle.results
         windows = {window: number for number, window in enumerate(results.windows)}
-        unknown: set[str] = set()
-        for region in results.regions:
-            if region.ranking is not None:
-                unknown.update(region.ranking.unknown)
         regions = []
         for region, mask in zip(results.regions, bundle.region_masks(), strict=True):
             regions.append(RegionRecord.of(region, windows[region.window], mask))
@@ -128,7 +127,8 @@ class RunRecord(BaseModel):
             image=bundle.image,
             records=records,
             columns={name: list(values) for name, values in bundle.columns.items()},
-            unknown_words=sorted(unknown),
+            unknown_words=_unknown_words(results),
+            unknown_before=_unknown_words(results.without_decisions()),
             regions=regions,
         )
 
@@ -149,6 +149,11 @@ class RunRecord(BaseModel):
             if not (y0 < y1 <= height and x0 < x1 <= width):
                 raise ValueError(f"region {region.id} lies outside the image")
         return self
+
+
+def _unknown_words(results: Results) -> list[str]:
+    rankings = [region.ranking for region in results.regions if region.ranking is not None]
+    return sorted({word for ranking in rankings for word in ranking.unknown})
 
 
 def write_result(bundle: Bundle, path: Path) -> None:
@@ -203,6 +208,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
             "memory_note": window.memory_note,
         },
         "suggestion": region.suggestion,
+        **({"changed_from": ranking.changed_from} if ranking and ranking.changed_from else {}),
         "status": region.status,
         "sure": None if ranking is None else region.uncertainty.sure,
         "fits": region.uncertainty.fits,
