@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from napari_maskinversion.app.review.learning import learn
 from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.identity import identify_all
 from napari_maskinversion.base.progress import listening
@@ -216,3 +217,16 @@ def test_what_a_run_has_found_is_not_computed_again(counted):
     counted["inverted"].clear()
     half.update(tasks(label_image(5)), WORDS)
     assert counted["inverted"] == [3, 4, 5]
+
+
+def test_live_mode_goes_on_with_the_ranking_that_decisions_have_not_changed(live, counted):
+    first = live.first
+    decided = {0: "boat", 1: None}
+    learned = learn(demo_model, first, decided, "image", {})
+    assert learned.regions[0].suggestion == "boat"
+    again = LiveRun(demo_model(), QUICK)
+    again.adopt(learned, live.identities)
+    after = again.update(tasks(label_image(5)), WORDS)
+    assert counted["inverted"] == []
+    pairs = zip(after.regions, first.regions, strict=True)
+    assert all(one.ranking is other.ranking for one, other in pairs)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.base.errors import ModelError
-from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.app.review.learning import learn
+from napari_maskinversion.base.errors import InputError, ModelError
+from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.pipeline.reranking import rerank
 from napari_maskinversion.results.results import Results
 from tests.scenes import demo_model, picture, regions, run
@@ -35,6 +36,35 @@ def test_embeddings_stay_the_same_objects(results):
     assert all(one.raw_embedding is other.raw_embedding for one, other in pairs)
     bare = rerank(demo_model(), results, None)
     assert [region.ranking for region in bare.regions] == [None, None]
+
+
+@pytest.fixture(scope="module")
+def learned(results):
+    """The results as a review ranks them that learned: region 1 is a boat, 2 none of these."""
+    decided = {0: "boat", 1: None}
+    return learn(demo_model, results, decided, "image", {})
+
+
+def test_an_unsaved_classifier_ranks_and_the_ranking_before_stays_the_same_object(results, learned):
+    assert [region.suggestion for region in learned.regions] == ["boat", NONE_OF_THESE]
+    assert learned.info.vocabulary.labels == ("apple", "car", "boat")
+    assert learned.info.without_decisions == results.info
+    back = learned.without_decisions()
+    assert back.info.vocabulary == WORDS
+    pairs = zip(back.regions, results.regions, strict=True)
+    assert all(one.ranking is other.ranking for one, other in pairs)
+
+
+def test_nobody_else_ranks_by_a_classifier_that_was_not_saved(results, learned):
+    with pytest.raises(InputError, match="in a classifier that was not saved"):
+        rerank(demo_model(), results, learned.info.vocabulary)
+
+
+def test_what_a_review_learned_is_a_fact_of_its_own_and_outdates_no_run(results, learned):
+    (difference,) = learned.info.recipe.differences(results.info.recipe)
+    assert (difference.part, difference.key) == ("ranking", "decisions")
+    assert not difference.needs_run
+    assert "unsaved (2 decisions)" in learned.to_frame()["classifier"].tolist()
 
 
 def test_results_of_another_model_are_refused(results):

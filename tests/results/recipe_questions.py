@@ -423,6 +423,11 @@ ROWS = [
     *(Row(key, value) for key, value in SETTINGS.items()),
     *(Row(key, value) for key, value in OTHERS.items()),
     *(Row(f"words.{key}", value) for key, value in WORDS_CHANGED.items()),
+    # What a review learned from decisions about these words, and no file holds.
+    Row(
+        "words.learned",
+        Learned(name="unsaved", sha256="4567", decisions=2, chosen=WORDS.labels),
+    ),
     # A method without steps, a fusion with them.
     Row("inversion.steps", 20, (("method.name", "crop"),)),
     Row("inversion.explainer", "chefer", (("method.name", "crop"),)),

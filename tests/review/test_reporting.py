@@ -9,6 +9,7 @@ import pytest
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import ImageIdentity
 from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.language.labels.learned import Learned
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.archive import open_archive, save_archive
@@ -72,6 +73,26 @@ def reviewed(folder, seed, wrong=(), undecided=(), inside=True, **more):
     )
     save_archive(bundle, path)
     return path
+
+
+def test_limits_are_chosen_without_what_was_learned_from_the_same_decisions(tmp_path):
+    files = [reviewed(tmp_path, seed, wrong=(3, 4)) for seed in range(3)]
+    expected, _ = calibrate_from_files("demo", files)
+    for path in files:
+        save_archive(ranked_by_decisions(open_archive(path)), path)
+    assert calibrate_from_files("demo", files)[0] == expected
+
+
+def ranked_by_decisions(bundle):
+    """Results whose best label is the other one, by what a review learned."""
+    words = bundle.results.info.vocabulary
+    learned = Learned(name="unsaved", sha256="01", decisions=CELLS, chosen=words.labels)
+    rankings = [
+        replace(region.ranking, labels=words.labels[::-1], before=region.ranking)
+        for region in bundle.results.regions
+    ]
+    results = bundle.results.ranked(replace(words, learned=learned), rankings)
+    return replace(bundle, results=results)
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ def _settings(task: ImageTask) -> Any:
 
 def _words(task: ImageTask) -> Any:
     if task.vocabulary is not None:
-        words = asdict(task.vocabulary)
+        words = asdict(task.vocabulary.chosen)
         # A classifier counts by its content, wherever it lies.
         learned = words.pop("learned")
         return _plain(words | ({} if learned is None else {"classifier": learned["sha256"]}))

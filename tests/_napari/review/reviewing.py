@@ -52,6 +52,14 @@ def results_of(widget, fingerprint="model a", seed=0):
     return Results(info, tuple(rows))
 
 
+def results_of_words(widget):
+    """Results as `results_of`, of the words in the panel: these do not rank them again."""
+    widget.vocabulary.text.setPlainText("dog\ncat")
+    results = results_of(widget)
+    info = replace(results.info, vocabulary=widget.session.run.vocabulary)
+    return Results(info, results.regions)
+
+
 def show(qtbot, widget, results, model="demo"):
     """Show results as if a run had ended with them."""
     session = widget.session

@@ -13,7 +13,16 @@ from napari_maskinversion.results.columns import columns_in
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.results import Results
 
-from .reviewing import assert_same_bits, canvas, press, results_of, settled, show, switch_on
+from .reviewing import (
+    assert_same_bits,
+    canvas,
+    press,
+    results_of,
+    results_of_words,
+    settled,
+    show,
+    switch_on,
+)
 
 UNDECIDED = range(2, 50)
 
@@ -28,10 +37,7 @@ def by_words():
 def learned(qtbot, opened, model, by_words):
     """A review that learned that region 1 is a dog, 2 a cat; odd ones look like 1."""
     widget = opened()
-    widget.vocabulary.text.setPlainText("dog\ncat")
-    results = results_of(widget)
-    info = replace(results.info, vocabulary=widget.session.run.vocabulary)
-    by_words.append(Results(info, results.regions))
+    by_words.append(results_of_words(widget))
     show(qtbot, widget, by_words[0])
     widget.review.part.form.set_values({"order": "given", "learn": True})
     press(qtbot, canvas(widget), "12")

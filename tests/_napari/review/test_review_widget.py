@@ -33,6 +33,7 @@ from .reviewing import (
     kept,
     press,
     results_of,
+    results_of_words,
     settled,
     show,
     switch_on,
@@ -459,7 +460,7 @@ def test_there_is_nothing_to_review_before_a_run(dock):
 def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, opened):
     widget = opened()
     part, model = widget.review.part, widget.results.model
-    by_words = results_of(widget)
+    by_words = results_of_words(widget)
     show(qtbot, widget, by_words)
     part.form.set_values({"order": "given"})  # as given
     press(qtbot, canvas(widget), "1")  # region 1 is a dog, 2 a cat; odd ones look like 1

@@ -8,7 +8,7 @@ import pytest
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
-from napari_maskinversion.language.ranking.ranking import find, rank
+from napari_maskinversion.language.ranking.ranking import Ranking, find, rank
 from tests.scenes import demo_model
 
 
@@ -120,3 +120,38 @@ def test_equal_regions_have_no_margin_and_none_gives_none():
 def test_invalid_expressions_are_refused(words, templates, says):
     with pytest.raises(InputError, match=says):
         find(demo_model(), np.zeros((1, 3), np.float32), words, templates)
+
+
+def ranking(*labels, **more):
+    similarities = np.linspace(0.3, 0.1, len(labels), dtype=np.float32)
+    return Ranking(labels, similarities, np.full(len(labels), 0.5, np.float32), **more)
+
+
+@pytest.mark.parametrize(
+    ("learned", "is_none", "threshold", "suggestion", "changed_from"),
+    [
+        ("dog", False, None, "dog", ""),
+        ("cat", False, None, "cat", "dog"),
+        ("dog", True, None, NONE_OF_THESE, "dog"),
+        # No word is similar enough, so it is "none of these" unless decisions find another word.
+        ("dog", False, 0.4, NONE_OF_THESE, ""),
+        ("cat", True, 0.4, NONE_OF_THESE, ""),
+        ("cat", False, 0.4, "cat", NONE_OF_THESE),
+    ],
+)
+def test_decisions_change_a_suggestion_where_they_find_another_one_best(
+    learned, is_none, threshold, suggestion, changed_from
+):
+    before = ranking("dog", "cat")
+    others = {"dog", "cat"} - {learned}
+    after = ranking(learned, *others, is_none=is_none, before=before).with_threshold(threshold)
+    assert (after.suggestion, after.changed_from) == (suggestion, changed_from)
+    assert after.before.threshold == threshold
+    assert after.threshold is None  # what was learned is no cosine
+
+
+def test_a_label_that_is_not_the_best_has_a_margin_below_zero():
+    figures = ranking("dog", "cat").figures_of("cat")
+    assert figures == pytest.approx((0.1, 0.5, -0.2), abs=1e-6)
+    assert ranking("dog", "cat").figures_of("dog").margin == pytest.approx(0.2, abs=1e-6)
+    assert all(map(math.isnan, ranking("dog", "cat").figures_of("wolf")))

@@ -13,6 +13,10 @@ import pytest
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.labels.label import Label
+from napari_maskinversion.language.labels.learned import Learned
+from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
+from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.export.bundle import Bundle
@@ -46,6 +50,36 @@ def test_the_archive_is_plain_numpy_for_others(bundle, folder):
     with np.load(folder / "results.npz", allow_pickle=False) as file:
         np.testing.assert_array_equal(file["embeddings"], bundle.results.raw_embeddings)
         assert file["ids"].tolist() == [1, 2, 3, 4]
+
+
+def test_what_decisions_changed_comes_back_with_the_ranking_before(bundle, tmp_path):
+    results = bundle.results
+    words = results.info.vocabulary
+    learned = Learned(name="unsaved", sha256="01", decisions=2, chosen=words.labels)
+    more = Vocabulary.of([*words.full_labels, Label("boat")], words.templates, words.threshold)
+    more = replace(more, learned=learned)
+    rankings = [
+        Ranking(
+            more.labels[::-1],
+            np.linspace(0.4, 0.1, len(more.labels), dtype=np.float32),
+            np.full(len(more.labels), 0.2, np.float32),
+            is_none=place == 1,
+            unknown=frozenset({"boat"}),
+            before=replace(region.ranking, unknown=frozenset(words.labels[:1])),
+        )
+        for place, region in enumerate(results.regions)
+    ]
+    changed = results.ranked(more, rankings)
+    save_archive(replace(bundle, results=changed), tmp_path / "results.npz")
+    again = open_archive(tmp_path / "results.npz").results
+    pd.testing.assert_frame_equal(again.to_frame(), changed.to_frame())
+    assert again.info.vocabulary == more
+    assert again.regions[1].suggestion == NONE_OF_THESE
+    assert [region.ranking.unknown for region in again.regions] == [{"boat"}] * 4
+    back, expected = again.without_decisions(), changed.without_decisions()
+    assert back.info.vocabulary == words
+    pd.testing.assert_frame_equal(back.to_frame(), expected.to_frame())
+    assert [region.ranking.unknown for region in back.regions] == [{words.labels[0]}] * 4
 
 
 def test_results_without_words_or_masks_come_back_too(tmp_path):
