@@ -154,7 +154,7 @@ def test_readme_names_the_paper_and_its_authors():
 
 
 ENGLISH = DOCS / "contributing" / "english.md"
-TURN = re.compile(r"^\| (?!instead of|---)(.+?)(?: \(.+\))? \| .+ \|$", re.M)
+TURN = re.compile(r"^- (.+?)(?: \(.+\))? → .+$", re.M)
 
 
 def test_pages_have_no_turn_that_readers_stumble_over():
