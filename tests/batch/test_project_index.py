@@ -4,6 +4,7 @@ import os
 import shutil
 import sqlite3
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from napari_maskinversion.review.review import Review
 from tests.library.made import WORDS, bundle, write_image
 
 COUNT = 4  # images of a project
+LIBRARY = Path(__file__).parents[1] / "reference" / "at_f4c61888" / "library"
 
 
 def compute(project, name, made):
@@ -200,11 +202,45 @@ def _newer(folder):
         database.execute("PRAGMA user_version = 99")
 
 
+def _older(folder):
+    with sqlite3.connect(folder / "rows.db") as database:
+        database.execute("ALTER TABLE project_images_2 RENAME TO project_images_1")
+
+
+def _flip(file, text):
+    data = bytearray(file.read_bytes())
+    place = bytes(data).index(text)
+    data[place] ^= 1
+    file.write_bytes(data)
+
+
+def _bit_of_a_label(folder):
+    _flip(folder / "rows.db", f"{WORDS[1]}{WORDS[1]}".encode())  # label and suggestion
+
+
+def _bit_of_a_mask_hash(folder):
+    with sqlite3.connect(folder / "rows.db") as database:
+        (digits,) = database.execute("SELECT mask_hash FROM regions WHERE id = 7").fetchone()
+    _flip(folder / "rows.db", digits.encode())
+
+
+def _bit_of_what_is_known_of_an_image(folder):
+    _flip(folder / "rows.db", b'"channels"')
+
+
+def _bit_of_a_vector(folder):
+    file = next(folder.glob("vectors-*"))
+    data = bytearray(file.read_bytes())
+    data[102] ^= 1
+    file.write_bytes(data)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         *(_truncate, _empty, _garbage, _no_vectors, _short_vectors, _other_vectors),
-        *(_no_rows, _no_table, _zeros, _newer),
+        *(_no_rows, _no_table, _zeros, _newer, _older, _bit_of_a_label, _bit_of_a_mask_hash),
+        *(_bit_of_what_is_known_of_an_image, _bit_of_a_vector),
     ],
 )
 def test_a_damaged_index_is_built_again_and_that_is_said(project, damage):
@@ -234,6 +270,17 @@ def test_files_of_others_in_its_folder_stay_and_the_project_works(project):
         "notes.txt"
     ]
     assert index.notes[0].startswith("The index of project is not kept: ")
+
+
+def test_a_library_of_the_users_in_its_place_stays_and_the_project_works(project):
+    """It was written at f4c61888."""
+    folder = shutil.copytree(LIBRARY, project.out / FOLDER)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    index = ProjectIndex.fresh(project)
+    assert len(index.images()) == COUNT
+    assert index.notes[0].startswith("The index of project is not kept: ")
+    assert "is a library; move it" in index.notes[0]
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
 def test_a_link_in_its_place_goes_and_the_file_that_it_leads_to_stays(project, tmp_path):
@@ -309,6 +356,39 @@ def test_two_programs_make_one_index(project):
     assert len(index.library.rows()) == 5 * COUNT
     assert list(index.library.store.problems()) == []
     assert index.notes == []
+
+
+def test_one_program_decides_while_another_one_builds_the_index_again_and_again(project):
+    context = get_context("spawn")
+    works = (_decide_about_all, _build_again)
+    workers = [context.Process(target=work, args=(project.folder,)) for work in works]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    index = ProjectIndex.fresh(project)
+    assert index.notes == []
+    assert set(index.library.rows()["label"]) == {f"word {region}" for region in range(1, 6)}
+    kept = contents(index)
+    shutil.rmtree(project.out / FOLDER)
+    assert contents(ProjectIndex.fresh(project)) == kept
+
+
+def _decide_about_all(folder):
+    project = OpenProject.read(folder)
+    for seed in range(COUNT):
+        for region in range(1, 6):
+            decide(project, seed, region, label=f"word {region}")
+            ProjectIndex.fresh(project)
+
+
+def _build_again(folder):
+    project = OpenProject.read(folder)
+    for _ in range(10):
+        for file in (project.out / ARCHIVES).rglob("results.npz"):
+            os.utime(file)
+        ProjectIndex.fresh(project)
 
 
 def _refresh(folder):

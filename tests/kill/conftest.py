@@ -11,8 +11,11 @@ collect_ignore_glob = [] if hasattr(os, "fork") else ["test_*.py"]
 
 
 @pytest.fixture
-def killed(forks):
-    """Do work and kill it: half of the times before an operation on files, half at any time."""
+def killed(forks, record_property):
+    """Do work and kill it: half of the times before an operation on files, half at any time.
+
+    Whether it had ended before is a property of the test: ``benchmarks/kills.py`` counts it.
+    """
 
     def kill(work, *arguments, folder, number, whole, **options):
         chance = random.Random(f"{work} {arguments[:1]} {number}")
@@ -22,6 +25,7 @@ def killed(forks):
             options["after"] = chance.uniform(0, whole["seconds"])
         outcome = forks.run(work, *arguments, folder=folder, **options)
         assert outcome["code"] in (0, -9), outcome["said"]
+        record_property("killed", outcome["code"] == -9)
         return outcome
 
     return kill

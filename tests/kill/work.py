@@ -14,6 +14,7 @@ from urllib.request import urlopen
 import napari_maskinversion
 from napari_maskinversion.base import config_parts, preferences
 from napari_maskinversion.base.download import Download, RemoteFile, download
+from napari_maskinversion.batch import project_index as index_module
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project_index import FOLDER, ProjectIndex
 from napari_maskinversion.cli import app
@@ -71,16 +72,30 @@ def library(folder, told, *steps):
                 teller.write(f"{step} {number % 20}\n".encode())
 
 
-def project_index(folder):
-    """Decide about images of a project, and refresh its index, without end."""
+def project_index(folder, told):
+    """Decide about images of a project, and refresh its index, without end.
+
+    Each decision is told once it is saved.
+    """
     project = OpenProject.read(Path(folder))
-    for number in itertools.count():
-        decide(project, number % COUNT, number % 5 + 1, label=f"word {number}")
-        if number % 3 == 2:
-            compute(project, f"image-{number % COUNT}.png", bundle(seed=number % COUNT))
-        if number % 7 == 6:
-            shutil.rmtree(project.out / FOLDER)
+    with Path(told).open("ab", buffering=0) as teller:
+        for number in itertools.count():
+            decide(project, number % COUNT, number % 5 + 1, label=f"word {number}")
+            teller.write(b"%d\n" % number)
+            if number % 3 == 2:
+                compute(project, f"image-{number % COUNT}.png", bundle(seed=number % COUNT))
+            if number % 7 == 6:
+                shutil.rmtree(project.out / FOLDER)
+            ProjectIndex.fresh(project)
+
+
+def build_index(folder):
+    """Build the index of a project without end, each image in a step of its own."""
+    index_module._MOST_IMAGES = 1
+    project = OpenProject.read(Path(folder))
+    while True:
         ProjectIndex.fresh(project)
+        shutil.rmtree(project.out / FOLDER)
 
 
 def prefer(*names):

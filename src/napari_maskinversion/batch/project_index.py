@@ -51,6 +51,7 @@ from ..review.reporting import decided_bundle, image_of
 from ..review.review import Review
 from .finished import FILE
 from .image_task import ALWAYS, ARCHIVES, file_name
+from .index_checksums import are_right, follow_changes, renew
 from .opened import OpenProject
 
 FOLDER: Final = "index"
@@ -62,10 +63,12 @@ _ATTEMPTS: Final = 3  # as it is, mended, and in memory
 _VECTORS: Final = "vectors-*-*.f16"
 _FEW_HOLES: Final = 1_000  # vectors of regions that are gone, which may stay
 # The number in its name changes with its columns: an older table is not read.
-_TABLE: Final = "project_images_1"
+_TABLE: Final = "project_images_2"
+_ANY_TABLE: Final = "project_images_%"
 _CREATE: Final = (
-    f"CREATE TABLE IF NOT EXISTS {_TABLE} (name TEXT PRIMARY KEY, image INTEGER NOT NULL,"
-    " content TEXT NOT NULL, stamp TEXT NOT NULL, regions INTEGER NOT NULL, about TEXT NOT NULL)"
+    f"CREATE TABLE IF NOT EXISTS {_TABLE} (name TEXT PRIMARY KEY, image INTEGER NOT NULL UNIQUE,"
+    " content TEXT NOT NULL, stamp TEXT NOT NULL, regions INTEGER NOT NULL, about TEXT NOT NULL,"
+    " checksum INTEGER)"
 )
 _COUNTS_DIFFER: Final = (
     f"SELECT count(*) FROM {_TABLE} WHERE regions <>"
@@ -255,11 +258,27 @@ class ProjectIndex:
         for problem in self.library.store.problems():
             raise DamagedError(f"The index {folder} is damaged: {problem}")
         with self.library.store.reading() as database:
-            if _has_table(database):
-                (different,) = database.execute(_COUNTS_DIFFER).fetchone()
-                if different:
-                    raise DamagedError(f"The index {folder} is damaged: regions are missing.")
+            if not _has_table(database):
+                self._refuse_others(database)
+            elif self._is_changed(database):
+                raise DamagedError(
+                    f"The index {folder} is damaged: regions are missing or changed."
+                )
         _whole[folder] = state
+
+    def _is_changed(self, database: sqlite3.Connection) -> bool:
+        """Return whether the index is not as this program, or another one of ours, wrote it."""
+        (different,) = database.execute(_COUNTS_DIFFER).fetchone()
+        return bool(different) or not are_right(self.library.store, database, _TABLE)
+
+    def _refuse_others(self, database: sqlite3.Connection) -> None:
+        """Refuse what another version wrote, and a library of the user's."""
+        folder = self.library.folder
+        if _has_table(database, _ANY_TABLE):
+            raise OtherFormatError(f"The index {folder} was written by another version.")
+        (images,) = database.execute("SELECT count(*) FROM images").fetchone()
+        if images:
+            raise InputError(f"{folder} is a library; move it, so that an index can be there.")
 
     def _refresh(self, wanted: Sequence[str], *, every: bool) -> None:
         stamps = self._stamps(None if every else wanted)
@@ -336,7 +355,7 @@ class ProjectIndex:
                     sync=False,
                 )
                 database.execute(
-                    f"INSERT OR REPLACE INTO {_TABLE} VALUES (?, ?, ?, ?, ?, ?)",
+                    f"INSERT OR REPLACE INTO {_TABLE} VALUES (?, ?, ?, ?, ?, ?, NULL)",
                     (
                         *(image.name, number, image.identity.content, image.stamp),
                         *(len(image.rows), image.about),
@@ -351,7 +370,9 @@ class ProjectIndex:
         was_whole = _whole.get(folder) == _state_of(folder)
         with self.library.store.writing() as database:
             database.execute(_CREATE)
+            follow_changes(database, _TABLE)
             yield database
+            renew(self.library.store, database, _TABLE)
         state = _state_of(folder)
         if was_whole and state is not None:
             _whole[folder] = state
@@ -571,9 +592,9 @@ def _remove(database: sqlite3.Connection, name: str) -> None:
         database.execute(f"DELETE FROM {_TABLE} WHERE name = ?", (name,))
 
 
-def _has_table(database: sqlite3.Connection) -> bool:
-    query = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
-    return bool(database.execute(query, (_TABLE,)).fetchone()[0])
+def _has_table(database: sqlite3.Connection, name: str = _TABLE) -> bool:
+    query = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name LIKE ?"
+    return bool(database.execute(query, (name,)).fetchone()[0])
 
 
 def _file_state(file: Path) -> str:
