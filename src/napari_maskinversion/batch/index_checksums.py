@@ -9,7 +9,6 @@ from __future__ import annotations
 import marshal
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..library.region_fields import REGION_FIELDS
@@ -45,45 +44,41 @@ def follow_changes(database: sqlite3.Connection, table: str) -> None:
 def renew(store: Store, database: sqlite3.Connection, table: str) -> None:
     """Compute the checksums of images that have none."""
     rows = database.execute(f"SELECT image FROM {table} WHERE checksum IS NULL").fetchall()
-    images = [row["image"] for row in rows]
-    if not images:
-        return
-    database.executemany(
-        f"UPDATE {table} SET checksum = ? WHERE image = ?",
-        [(checksum, image) for image, checksum in _checksums(store, database, table, images)],
-    )
+    for row in rows:
+        image = row["image"]
+        checksum = _checksum(store, database, table, image)
+        database.execute(f"UPDATE {table} SET checksum = ? WHERE image = ?", (checksum, image))
 
 
 def are_right(store: Store, database: sqlite3.Connection, table: str) -> bool:
     """Return whether all images are as they were written."""
     rows = database.execute(
-        f"SELECT image, checksum FROM {table} WHERE checksum IS NOT NULL ORDER BY image"
+        f"SELECT image, checksum FROM {table} WHERE checksum IS NOT NULL"
+    ).fetchall()
+    changed = 0
+    for row in rows:
+        changed += _checksum(store, database, table, row["image"]) != row["checksum"]
+    return not changed
+
+
+def _checksum(store: Store, database: sqlite3.Connection, table: str, image: int) -> int:
+    """Return the checksum of all that is known of an image: rows and vectors."""
+    about = database.execute(
+        f"SELECT {table}.name, {table}.content, stamp, about, path, series, images.name,"
+        f" images.content FROM {table} JOIN images ON images.id = {table}.image WHERE image = ?",
+        (image,),
+    ).fetchone()
+    values = [tuple(about or ())]
+    rows_by_space: dict[int, list[int]] = {}
+    regions = database.execute(
+        f"SELECT row, space, {_COLUMNS} FROM regions WHERE image = ? ORDER BY id", (image,)
     )
-    kept: Mapping[int, int] = {row["image"]: row["checksum"] for row in rows}
-    checksums = _checksums(store, database, table, list(kept))
-    return all(checksum == kept[image] for image, checksum in checksums)
-
-
-def _checksums(
-    store: Store, database: sqlite3.Connection, table: str, images: list[int]
-) -> Iterator[tuple[int, int]]:
-    """Yield the number of an image, and the checksum of all that is known of it."""
-    vectors = {space.id: store.vectors(space) for space in store.spaces(database)}
-    for image in images:
-        about = database.execute(
-            f"SELECT {table}.name, {table}.content, stamp, about, path, series, images.name,"
-            f" images.content FROM {table} JOIN images ON images.id = {table}.image"
-            " WHERE image = ?",
-            (image,),
-        )
-        regions = database.execute(
-            f"SELECT row, space, {_COLUMNS} FROM regions WHERE image = ? ORDER BY id", (image,)
-        ).fetchall()
-        rows_by_space: dict[int, list[int]] = {}
-        for region in regions:
-            rows_by_space.setdefault(region["space"], []).append(region["row"])
-        values = [tuple(row) for row in about] + [tuple(region)[1:] for region in regions]
-        checksum = zlib.crc32(marshal.dumps(values, _FORMAT))
-        for space, rows in rows_by_space.items():
-            checksum = zlib.crc32(vectors[space][rows].tobytes(), checksum)
-        yield image, checksum
+    for region in regions:
+        rows_by_space.setdefault(region["space"], []).append(region["row"])
+        values.append(tuple(region)[1:])
+    checksum = zlib.crc32(marshal.dumps(values, _FORMAT))
+    for space in store.spaces(database):
+        if space.id in rows_by_space:
+            vectors = store.vectors(space)[rows_by_space[space.id]]
+            checksum = zlib.crc32(vectors.tobytes(), checksum)
+    return checksum
