@@ -19,7 +19,7 @@ from ..library.store import Store
 _COLUMNS: Final = ", ".join(
     field.name for field in REGION_FIELDS if field.sql and field.name != "row"
 )
-_FORMAT: Final = 2  # of `marshal`: the same bytes for the same values, in every version of Python
+_MARSHALLED: Final = 2  # of `marshal`: the same bytes for the same values, in every version of Python
 
 
 def follow_changes(database: sqlite3.Connection, table: str) -> None:
@@ -76,7 +76,7 @@ def _checksum(store: Store, database: sqlite3.Connection, table: str, image: int
     for region in regions:
         rows_by_space.setdefault(region["space"], []).append(region["row"])
         values.append(tuple(region)[1:])
-    checksum = zlib.crc32(marshal.dumps(values, _FORMAT))
+    checksum = zlib.crc32(marshal.dumps(values, _MARSHALLED))
     for space in store.spaces(database):
         if space.id in rows_by_space:
             vectors = store.vectors(space)[rows_by_space[space.id]]
