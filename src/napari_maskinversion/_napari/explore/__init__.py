@@ -1,11 +1,36 @@
 """A closer look at results: why, compare, find, gallery, map, captions, pictures."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+    from .captions_section import CaptionsSection
+    from .compare import CompareSection
+    from .find_section import FindSection
+    from .gallery import Gallery
+    from .imagine_section import ImagineSection
+    from .map_window import MapSection
+    from .why import WhySection
 
 TAB = "explore"
 
 
-def content(panel: Any) -> Any:
+class Panel(Protocol):
+    """What this topic needs of the panel."""
+
+    why: WhySection
+    compare: CompareSection
+    finder: FindSection
+    gallery: Gallery
+    map: MapSection
+    captions: CaptionsSection
+    imagine: ImagineSection
+
+
+def content(panel: Panel) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import one_at_a_time
 

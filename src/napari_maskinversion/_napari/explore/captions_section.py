@@ -105,9 +105,10 @@ class CaptionsSection(ProgressSection):
     def add(self, bank: CaptionBank) -> None:
         """Add a bank and choose it; it replaces its own earlier state."""
         boxes, folder = self.banks, bank.folder.resolve()
-        known = [boxes.itemData(place).folder.resolve() for place in range(1, boxes.count())]
-        place = 1 + (known.index(folder) if folder in known else len(known))
-        if folder not in known:
+        place = 1  # after the entry for none
+        while place < boxes.count() and boxes.itemData(place).folder.resolve() != folder:
+            place += 1
+        if place == boxes.count():
             boxes.addItem("")
         boxes.setItemText(place, title_of(bank))
         boxes.setItemData(place, bank)
@@ -164,7 +165,9 @@ class CaptionsSection(ProgressSection):
         bank, results = self.bank, self._session.run.results
         if bank is None or not bank.complete or not results:
             return None
-        return (results, bank) if bank.record.fingerprint == results.info.fingerprint else None
+        if bank.record.fingerprint != results.info.fingerprint:
+            return None
+        return results, bank
 
     # -- the work -----------------------------------------------------------------------------
 
@@ -202,8 +205,10 @@ class CaptionsSection(ProgressSection):
 
     def run(self) -> None:
         """Add captions to the regions of the results."""
-        if (searched := self._searchable) is not None:
-            self.start(partial(search, *searched, self.top.value()), regions_shown)
+        searched = self._searchable
+        if searched is not None:
+            results, bank = searched
+            self.start(partial(search, results, bank, self.top.value()), regions_shown)
 
     def show_job(self) -> None:
         """Show it in the bar, and what memory allows above."""
@@ -237,7 +242,9 @@ def _captioned(results: Results, after: Results) -> Results:
 def title_of(bank: CaptionBank) -> str:
     """Return its name in a list of banks."""
     name = bank.record.source or bank.folder.name
-    return f"{name}, {len(bank):,} captions" if bank.complete else f"{name}, half built"
+    if not bank.complete:
+        return f"{name}, half built"
+    return f"{name}, {len(bank):,} captions"
 
 
 def about(bank: CaptionBank) -> str:
@@ -294,11 +301,14 @@ class _Pace:
     def __call__(self, news: Tick) -> Tick | Job:
         if news.stage != CAPTIONS:
             return news
-        done, total, now = news.done, news.total, time.monotonic()
-        first, began = self._start = self._start or (done, now)
+        done, total, time_of_news = news.done, news.total, time.monotonic()
+        if self._start is None:
+            self._start = done, time_of_news
+        first, began = self._start  # captions of an earlier try took no time now
         text = words.counted("Captions", done, total)
-        if now - began > _SURE and done > first:
-            left = (now - began) / (done - first) * (total - done)
+        seconds = time_of_news - began
+        if seconds > _SURE and done > first:
+            left = seconds / (done - first) * (total - done)
             text += f", {in_words(left)} left"
         return Job(text=text, fraction=done / total, note=news.note)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from psygnal import SignalInstance
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QGuiApplication
+from qtpy.QtGui import QGuiApplication, QResizeEvent
 from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from ...app.layer_input.run_input import RunInput
@@ -98,9 +98,9 @@ class ImagineSection(ProgressSection):
         tip = "Use the prior, which reads the prompt, in another folder"
         ask = partial(self._ask, "Folder of the prior", self.choose_prior)
         self.prior = button("Prior...", tip, ask)
-        own = {one.key: one for one in fields_of(model=PictureSettings)}
+        settings = {setting.key: setting for setting in fields_of(model=PictureSettings)}
         self.form = SettingsForm(
-            [replace(own[key], **_FIELDS.get(key, {})) for key in _SHOWN],
+            [replace(settings[key], **_FIELDS.get(key, {})) for key in _SHOWN],
             options={
                 "seed": {"max": _LARGEST_SEED},
                 "guidance": {"step": 0.5},
@@ -268,22 +268,18 @@ class ImagineSection(ProgressSection):
 
     def _show_state(self) -> None:
         """Enable what can be done now."""
-        results, row, idle = (
-            self._session.run.results,
-            self._session.review.row,
-            not self.job.busy,
-        )
-        region = ""
-        if results is not None and 0 <= row < len(results):
-            chosen = results.regions[row]
-            region = title_of(chosen.members or (chosen.id,))
-        self.draw.setText(f"Draw {region[:1].lower()}{region[1:]}" if region else "Draw")
-        self.draw.setEnabled(bool(region) and idle)
-        self.draw.setToolTip(
-            "Draw this region's embedding and that of the whole image, [CLS]"
-            if region
-            else "Suggest words first, and select a region in the table"
-        )
+        row, idle = self._session.review.row, not self.job.busy
+        regions = self._session.run.regions_with_results
+        text = "Draw"
+        tip = "Suggest words first, and select a region in the table"
+        can_draw = 0 <= row < len(regions)
+        if can_draw:
+            title = title_of(regions[row].members or (regions[row].id,))
+            text = f"Draw {title[:1].lower()}{title[1:]}"
+            tip = "Draw this region's embedding and that of the whole image, [CLS]"
+        self.draw.setText(text)
+        self.draw.setEnabled(can_draw and idle)
+        self.draw.setToolTip(tip)
         self.save.setEnabled(self._imagined is not None and idle)
 
     # -- the work -----------------------------------------------------------------------------
@@ -364,7 +360,7 @@ class _PictureLabel(QLabel):
         self.setAccessibleName(name)
         self.setToolTip(name)
 
-    def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         """Stay square."""
         super().resizeEvent(event)
         if self.height() != self.width():

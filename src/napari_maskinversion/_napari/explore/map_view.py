@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,13 @@ from vispy.scene.visuals import Line, Markers
 
 from ..widgets.sections import button, combo_box, line, pause, stack
 
+if TYPE_CHECKING:
+    from vispy.app.canvas import MouseEvent
+
+
 FloatArray = npt.NDArray[np.float32]
 Legend = Sequence[tuple[str, str]]  # Colours with a text
+Pixel = npt.NDArray[np.floating]  # (x, y) on the canvas
 _STILL: Final = 4  # pixels that the mouse may move in a click
 _NEAR: Final = 10  # pixels between a click and its point
 _SIZES: Final = ((500, 9), (5_000, 6), (np.inf, 4))  # pixels of a point, by their number
@@ -65,7 +70,7 @@ class MapView(QWidget):
         self._rgba = np.zeros((0, 4), np.float32)
         self.rows = np.zeros(0, np.intp)  # selected
         self._line = "white"
-        self._drawn: list[Any] | None = None  # corners of the lasso, in pixels of the canvas
+        self._drawn: list[Pixel] | None = None  # corners of the lasso, in pixels of the canvas
         for name in ("press", "move", "release", "wheel"):
             self._canvas.events[f"mouse_{name}"].connect(getattr(self, f"_{name}"))
         self.canvas = self._canvas.native
@@ -105,35 +110,49 @@ class MapView(QWidget):
     def recolor(self, rgba: FloatArray, legend: Legend) -> None:
         """Show the points in other colours."""
         self._rgba = rgba
-        there = np.flatnonzero(self._there)
-        some = np.random.default_rng(0).permutation(there)[:_FLUENT]
-        self._draw(self._few, some if len(there) > _FLUENT else [], edge_width=0)
-        self._draw(self._dots, there, edge_width=0)
+        placed = np.flatnonzero(self._have_place)
+        few = placed[:0]
+        if len(placed) > _FLUENT:
+            few = np.random.default_rng(0).permutation(placed)[:_FLUENT]
+        self._draw(self._few, few)
+        self._draw(self._dots, placed)
         self._draw_all()
         self.mark(self.rows)
         gap = "\N{NO-BREAK SPACE}"  # a text stays beside its colour
-        entries = (
-            f'<span style="color:{color}">\N{BLACK SQUARE}</span>'
-            + escape(text and f"{gap}{text}  ")
-            for color, text in legend
-        )
+        entries = []
+        for color, text in legend:
+            entries.append(f'<span style="color:{color}">\N{BLACK SQUARE}</span>')
+            if text:
+                entries.append(escape(f"{gap}{text}  "))
         self.legend.setText("".join(entries))
 
-    def mark(self, rows: Any) -> None:
+    def mark(self, rows: npt.ArrayLike) -> None:
         """Show which points are selected."""
         self.rows = np.asarray(rows, np.intp)
         self.rows = self.rows[self.rows < len(self._points)]
-        chosen = self.rows[self._there[self.rows]]
-        self._draw(self._marked, chosen, _MARK, edge_width=2, edge_color=self._line)
+        selected = self.rows[self._have_place[self.rows]]
+        self._draw(self._marked, selected, edge=2, enlarged=_MARK)
 
-    def _draw(self, node: Any, rows: Any, more: int = 0, **look: Any) -> None:
+    def _draw(
+        self, node: Markers, rows: npt.NDArray[np.intp], *, edge: int = 0, enlarged: int = 0
+    ) -> None:
+        """Draw some of the points, with an edge of so many pixels."""
         if not len(rows):
             node.set_data(None)
         else:
-            size = next(size for most, size in _SIZES if len(self._points) <= most)
-            points, colors = self._points[rows], self._rgba[rows]
-            node.set_data(points, size=size + more, face_color=colors, **look)
+            node.set_data(
+                self._points[rows],
+                size=self._size + enlarged,
+                face_color=self._rgba[rows],
+                edge_width=edge,
+                edge_color=self._line,
+            )
         self._canvas.update()
+
+    @property
+    def _size(self) -> int:
+        """Pixels of a point: fewer where there are many."""
+        return next(size for most, size in _SIZES if len(self._points) <= most)
 
     def _draw_few(self) -> None:
         """Draw some of many points, and all again once the map is still."""
@@ -147,13 +166,15 @@ class MapView(QWidget):
         self._dots.visible = self._marked.visible = True
 
     @property
-    def _there(self) -> npt.NDArray[np.bool_]:
+    def _have_place(self) -> npt.NDArray[np.bool_]:
         return np.asarray(np.isfinite(self._points).all(1))
 
     def fit(self) -> None:
         """Show all points."""
-        points = self._points[self._there]
-        low, high = (points.min(0), points.max(0)) if len(points) else (np.zeros(2), np.ones(2))
+        points = self._points[self._have_place]
+        low, high = np.zeros(2), np.ones(2)
+        if len(points):
+            low, high = points.min(0), points.max(0)
         margin = _MARGIN * max(float((high - low).max()), 1e-6)
         self._view.camera.rect = (*(low - margin), *(high - low + 2 * margin))
 
@@ -166,12 +187,12 @@ class MapView(QWidget):
 
     # -- the mouse ----------------------------------------------------------------------------
 
-    def _press(self, event: Any) -> None:
+    def _press(self, event: MouseEvent) -> None:
         lasso = self.lasso.isChecked() or "Shift" in event.modifiers
         self._drawn = [event.pos] if lasso and event.button == 1 else None
         self._view.camera.interactive = self._drawn is None
 
-    def _move(self, event: Any) -> None:
+    def _move(self, event: MouseEvent) -> None:
         if self._drawn is not None:
             self._drawn.append(event.pos)
             self._path.set_data(np.asarray([*self._drawn, self._drawn[0]], np.float32))
@@ -182,7 +203,7 @@ class MapView(QWidget):
     def _wheel(self, _: object) -> None:
         self._draw_few()
 
-    def _release(self, event: Any) -> None:
+    def _release(self, event: MouseEvent) -> None:
         drawn, self._drawn = self._drawn, None
         self._path.visible = False
         self._view.camera.interactive = True
@@ -198,17 +219,23 @@ class MapView(QWidget):
         if len(rows):
             self.picked.emit(rows, "Control" in event.modifiers)
 
-    def _in_data(self, pixels: Any) -> npt.NDArray[np.float64]:
+    def _in_data(self, pixels: Sequence[Pixel]) -> npt.NDArray[np.float64]:
         transform = self._dots.get_transform("canvas", "visual")
         return np.asarray(transform.map(np.asarray(pixels, float))[:, :2])
 
     def _inside(self, corners: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
         low, high = corners.min(0), corners.max(0)
+        # First those in the box around the corners: testing all of many points takes seconds.
         near = np.flatnonzero(((self._points >= low) & (self._points <= high)).all(1))
-        return near[points_in_poly(self._points[near], corners)] if len(near) else near
+        if not len(near):
+            return near
+        return near[points_in_poly(self._points[near], corners)]
 
-    def _nearest(self, pixel: Any) -> Any:
-        here, beside = self._in_data([pixel, np.add(pixel, _NEAR)])
-        distances = np.linalg.norm((self._points - here) / (beside - here), axis=1)
-        near = distances <= 1
-        return np.flatnonzero(near & (distances == np.nanmin(distances)))[:1] if near.any() else []
+    def _nearest(self, pixel: Pixel) -> npt.NDArray[np.intp]:
+        """Return the point next to a pixel, if it is near enough, as an array."""
+        centre, corner = self._in_data([pixel, np.add(pixel, _NEAR)])
+        distances = np.linalg.norm((self._points - centre) / (corner - centre), axis=1)
+        near = distances <= 1  # NaN is not
+        if not near.any():
+            return np.zeros(0, np.intp)
+        return np.flatnonzero(near & (distances == np.nanmin(distances)))[:1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from qtpy.QtCore import QSignalBlocker, QStringListModel, Qt
 from qtpy.QtGui import QColor
@@ -54,7 +54,7 @@ class WhySection(RegionSection):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._explainers: list[Explainer] = []  # the last one; used in the worker
-        self._answers = LruCache[tuple[Any, ...], _Explanation](_KEPT)
+        self._answers = LruCache[tuple[object, ...], _Explanation](_KEPT)
         self.pinned = False  # the user has chosen the labels
         self.mode = combo_box(_MODES, tip="What the heatmap layer shows for the selected region")
         self.label = combo_box(tip="The word whose heatmap is shown")
@@ -89,8 +89,8 @@ class WhySection(RegionSection):
         self.step_value.setMinimumWidth(24)
         self.step_value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         rows = [("Show", self.mode), ("Word", self.label), ("Against", self.other)]
-        rest = [self.whole, self.legend, self._slider, self.curve, self.line, self.numbers]
-        self._rows = form([*rows, *rest])
+        unlabelled = [self.whole, self.legend, self._slider, self.curve, self.line, self.numbers]
+        self._rows = form([*rows, *unlabelled])
         stack(self, self._rows, margins=(0, 0, 0, 4))
         self.say("")
 
@@ -130,8 +130,8 @@ class WhySection(RegionSection):
             if self._names.stringList() != list(names):
                 self._names.setStringList(list(names))
             places = {name: place for place, name in enumerate(names)}
-            for box, own, first in zip((self.label, self.other), before, best, strict=False):
-                box.setCurrentIndex(places.get(first, places.get(own, 0)))
+            for box, chosen, suggested in zip((self.label, self.other), before, best, strict=False):
+                box.setCurrentIndex(places.get(suggested, places.get(chosen, 0)))
 
     def _show_legend(self, more: str, less: str) -> None:
         """Show which colour means which label."""
@@ -194,7 +194,10 @@ class WhySection(RegionSection):
     def _turned(self, tab: str) -> None:
         """Show the region's own heatmap on other tabs."""
         if self.is_open and self.shown != REGION:
-            (self._show_answer if tab == "explore" else self._show_own)()
+            if tab == "explore":
+                self._show_answer()
+            else:
+                self._show_own()
 
     def _run_changed(self, running: bool) -> None:
         if running:
@@ -281,9 +284,9 @@ class WhySection(RegionSection):
             return
         self._show_answer(fresh=True)
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         # With other limits the region is another object; its embedding is the same array.
-        embedding = self.region and self.region.raw_embedding
+        embedding = None if self.region is None else self.region.raw_embedding
         return (id(embedding), self.shown, self.labels, self.on_whole)
 
     def _ask(self, region: RegionResult, info: RunInfo) -> None:
@@ -291,7 +294,7 @@ class WhySection(RegionSection):
         drawn, names, whole = self.shown == STEPS, self.labels, self.on_whole
         run_input = origin.again(self._viewer, region, drawn=drawn)
 
-        def explain() -> Any:
+        def explain() -> LabelMaps | Course:
             model = origin.load(store)
             from ...pipeline.explaining import Explainer
 

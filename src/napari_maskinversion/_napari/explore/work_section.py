@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psygnal import SignalInstance
 from qtpy.QtWidgets import QWidget
@@ -23,12 +23,15 @@ from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import Note, Section
 from ..workers import notify
 
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shared:
     """What the sections work with."""
 
-    viewer: Any
+    viewer: ViewerModel
     session: Session
     canvas: ResultsOnCanvas
     store: ModelStore
@@ -207,9 +210,10 @@ class RegionSection(WorkSection):
             and before is not None
             and same_regions(before.results, record.results)
         ):
-            for one in record.results.regions:
-                if self.region is not None and one.raw_embedding is self.region.raw_embedding:
-                    self.region = one
+            for region in record.results.regions:
+                # Other limits make other objects of the same regions, with the same embeddings.
+                if self.region is not None and region.raw_embedding is self.region.raw_embedding:
+                    self.region = region
                     self.renew()
                     break
             return

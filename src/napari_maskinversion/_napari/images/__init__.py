@@ -1,10 +1,23 @@
 """Many images: a project worked through in the panel, one image after the other."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+    from .images_controller import ImagesController
 
 TAB = "images"
 
 
-def content(panel: Any) -> Any:
+class Panel(Protocol):
+    """What this topic needs of the panel."""
+
+    images: ImagesController
+
+
+def content(panel: Panel) -> QWidget:
     """Return the content of the tab."""
     return panel.images.part

@@ -1,10 +1,23 @@
 """Review of suggestions: accept, correct, reject, undo."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+    from .review_controller import ReviewController
 
 TAB = "review"
 
 
-def content(panel: Any) -> Any:
+class Panel(Protocol):
+    """What this topic needs of the panel."""
+
+    review: ReviewController
+
+
+def content(panel: Panel) -> QWidget:
     """Return the content of the tab."""
     return panel.review.part

@@ -59,9 +59,13 @@ class LearnDialog(ToolDialog):
         self._trained = trained
         self.summary.setText(trained.summary)
         doubts = trained.classifier.doubts
-        more = f"; and {len(doubts) - _LISTED:,} more" * (len(doubts) > _LISTED)
-        wrong = f"May be wrong: {'; '.join(doubts[:_LISTED])}{more}"
-        self.notes.say("\n".join([*trained.classifier.notes, *[wrong] * bool(doubts)]))
+        notes = list(trained.classifier.notes)
+        if doubts:
+            line_of_doubts = f"May be wrong: {'; '.join(doubts[:_LISTED])}"
+            if len(doubts) > _LISTED:
+                line_of_doubts += f"; and {len(doubts) - _LISTED:,} more"
+            notes.append(line_of_doubts)
+        self.notes.say("\n".join(notes))
         rows = trained.classifier.rows()
         self.table.setRowCount(len(rows))
         for number, row in enumerate(rows):
@@ -86,7 +90,8 @@ class LearnDialog(ToolDialog):
 
     def save_to(self, path: Path) -> None:
         """Save the classifier; ask before replacing a file."""
-        path = path if path.suffix.lower() == SUFFIX else path.with_name(path.name + SUFFIX)
+        if path.suffix.lower() != SUFFIX:
+            path = path.with_name(path.name + SUFFIX)
         if self._trained is not None and may_replace(self, [path]):
             self._writing.start(partial(_write, self._trained, path), inform)
 

@@ -6,7 +6,7 @@ has to be restored. Text fields keep their keys.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from qtpy.QtCore import QEvent, QObject, Signal
 from qtpy.QtWidgets import (
@@ -54,24 +54,28 @@ class ReviewKeys(QObject):
         app = QApplication.instance()
         if on != self._active and app is not None:
             # The focus may be on any widget of the window, also on one that does not exist yet.
-            (app.installEventFilter if on else app.removeEventFilter)(self)
+            if on:
+                app.installEventFilter(self)
+            else:
+                app.removeEventFilter(self)
         self._active = on
 
-    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Handle our keys before napari's shortcuts."""
         if event.type() not in _KINDS or not isinstance(watched, QWidget):
             return False
         if _has(watched, HAS_OWN_KEYS):
             return False
-        own, reviewing = self._section.isAncestorOf(watched), self._session.review.reviewing
+        is_inside = self._section.isAncestorOf(watched)
+        reviewing = self._session.review.reviewing
         # Also the main window of a panel that floats in a window of its own.
         windows = (self._section.window(), around(self._section, QMainWindow))
         # Some widgets have an attribute `window` of their own.
-        if not own and not (reviewing and QWidget.window(watched) in windows):
+        if not is_inside and not (reviewing and QWidget.window(watched) in windows):
             return False
         action = pressed(event, REVIEW)
         # On the canvas, Ctrl+Z is the layer's.
-        if pressed(event, PANEL) in _UNDO and (own or _has(watched, HAS_REVIEW_KEYS)):
+        if pressed(event, PANEL) in _UNDO and (is_inside or _has(watched, HAS_REVIEW_KEYS)):
             action = pressed(event, PANEL)
         typing = _takes_text(watched) or _takes_text(QApplication.focusWidget())
         if not action or typing or (action == "end" and not reviewing):

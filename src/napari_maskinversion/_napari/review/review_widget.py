@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Final
 
-from qtpy.QtCore import QEvent, QSignalBlocker, QStringListModel, Qt, Signal
+from qtpy.QtCore import QEvent, QObject, QSignalBlocker, QStringListModel, Qt, Signal
 from qtpy.QtWidgets import QCompleter, QLabel, QPushButton, QSizePolicy, QWidget
 
 from ...app.review.review_options import ReviewOptions
@@ -73,8 +73,8 @@ class ReviewWidget(QWidget):
         self.bar.setAccessibleName("Regions decided")
         self.crop = CropView()
         self.suggestions = [SuggestionButton() for _ in range(WORD_KEYS + 1)]
-        for number, one in enumerate(self.suggestions, 1):
-            one.clicked.connect(lambda _=False, n=number: self._choose(n))
+        for number, suggestion_button in enumerate(self.suggestions, 1):
+            suggestion_button.clicked.connect(lambda _=False, n=number: self._choose(n))
         self.buttons: dict[str, QPushButton] = {}
         tip = "Accept a word that is not suggested (T); Return accepts it, Escape leaves the field"
         self.label = text_field("Another word, then Return", tip, name="Another word")
@@ -156,15 +156,15 @@ class ReviewWidget(QWidget):
         self.label.installEventFilter(self)
 
     def _button(self, action: str, text: str, tip: str) -> QPushButton:
-        made = button(
+        action_button = button(
             f"{text}  {KEYS[action]}",
             f"{tip} ({KEYS[action]})",
             lambda: self.asked.emit(action),
             name=text,
         )
-        made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.buttons[action] = made
-        return made
+        action_button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.buttons[action] = action_button
+        return action_button
 
     # -- what is chosen -----------------------------------------------------------------------
 
@@ -184,7 +184,8 @@ class ReviewWidget(QWidget):
 
     def _choose(self, number: int) -> None:
         key = self._keys[number - 1]
-        self.asked.emit(f"pick {key}" if key else "accept")
+        action = f"pick {key}" if key else "accept"  # the best suggestion has no number
+        self.asked.emit(action)
 
     # -- what is shown ------------------------------------------------------------------------
 
@@ -215,9 +216,10 @@ class ReviewWidget(QWidget):
         self.flag.say(flag and f"{flag[0].upper()}{flag[1:]}")
         self._keys = [choice.key for choice in choices]
         shown = max(len(choices), 1)
-        for number, (one, choice) in enumerate(zip_longest(self.suggestions, choices)):
-            one.show_choice(choice)
-            one.setVisible(number < shown)
+        pairs = zip_longest(self.suggestions, choices)
+        for number, (suggestion_button, choice) in enumerate(pairs):
+            suggestion_button.show_choice(choice)
+            suggestion_button.setVisible(number < shown)
         self.buttons["accept"].setEnabled(any(choice.suggestion for choice in choices))
         self.buttons["undo"].setEnabled(decisions.undoable > 0)
         self.buttons["redo"].setEnabled(decisions.redoable > 0)
@@ -265,7 +267,7 @@ class ReviewWidget(QWidget):
         self.label.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.label.selectAll()
 
-    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Let Escape leave the field for another label."""
         if (
             watched is getattr(self, "label", None)

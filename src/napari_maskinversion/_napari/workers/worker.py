@@ -38,7 +38,7 @@ class _Relay(QObject):
             self.queue.stop()
             self.queue.drop(self.wanted)
 
-    def tell(self, task: Task, value: Any) -> None:
+    def tell(self, task: Task, value: object) -> None:
         self.told.emit(task, value)
 
 
@@ -131,7 +131,7 @@ class Worker(QObject):
         self._queue.drop(self._wanted)
         self._wanted.clear()
 
-    def _on_told(self, task: Task, value: Any) -> None:
+    def _on_told(self, task: Task, value: object) -> None:
         if isinstance(value, Outcome):
             self._on_outcome(task, value)
         elif task in self._wanted and not task.stop:

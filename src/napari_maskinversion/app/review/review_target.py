@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ...base.identity import RegionIdentity, RegionKey
 from ...results.results import Results
 from ..layer_input.layer_features import FeatureWriter
-from ..layer_input.viewer_protocols import RegionsLayer
+from ..layer_input.viewer_protocols import ImageLayer, RegionsLayer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,7 +16,7 @@ class ReviewTarget:
     """Results, their layers, and their regions at the start of the run."""
 
     results: Results
-    image: Any  # The image layer
+    image: ImageLayer
     features: FeatureWriter  # Of the regions layer
     regions: Mapping[RegionKey, RegionIdentity]
     saved: bytes = b""  # Decisions that came with reopened results

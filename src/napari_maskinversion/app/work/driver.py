@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from weakref import WeakSet
 
 from ...base.errors import Cancelled, MaskInversionError
@@ -73,7 +73,7 @@ _QUEUES: WeakSet[TaskQueue] = WeakSet()
 class Partial:
     """A partial result, which a task may return instead of raising the error that ended it."""
 
-    result: Any
+    result: object
     error: BaseException
 
 
@@ -174,7 +174,7 @@ class TaskQueue:
         except BaseException as error:
             return Outcome((), failure_of(error, self._name, self._kept))
 
-    def tell(self, task: Task, value: Any) -> None:
+    def tell(self, task: Task, value: object) -> None:
         """Pass a value to the GUI thread."""
         self._tell(task, Job(text=value) if isinstance(value, str) else value)
 
@@ -190,17 +190,30 @@ def any_driven() -> bool:
     return any(queue.driven for queue in _QUEUES)
 
 
-def hear(news: Any) -> None:
+@runtime_checkable
+class Step(Protocol):
+    """A step of some work that has words, such as `Tick`."""
+
+    @property
+    def text(self) -> str:
+        """One line for users."""
+
+    @property
+    def fraction(self) -> float:
+        """Share of the work that is done, 0..1."""
+
+
+def hear(news: object) -> None:
     """Show a step that the task's work tells, if it has words; stop here if the task has to."""
     if isinstance(news, str):
         show(news)
-    elif hasattr(news, "text"):
+    elif isinstance(news, Step):
         show(lambda: Job(text=news.text, fraction=news.fraction, note=getattr(news, "note", "")))
     else:
         check_stopped()
 
 
-def show(value: Any) -> None:
+def show(value: object) -> None:
     """Show the progress of the task that runs in this thread; stop here if it has to."""
     check_stopped()
     task = getattr(_thread, "task", None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ...base import progress_words as words
 from ...base.progress import tell
@@ -24,11 +24,11 @@ class Kept(Generic[Loaded]):
 
     def __init__(self) -> None:
         self.loaded: Loaded | None = None
-        self._key: Any = None
+        self._key: Hashable = None
         self._lock = threading.Lock()
         self._cleared = 0  # what was asked for before the last `clear` is not kept
 
-    def get(self, key: Any, load: Callable[[], Loaded]) -> Loaded:
+    def get(self, key: Hashable, load: Callable[[], Loaded]) -> Loaded:
         """Load what a key stands for, or return it if it is loaded."""
         cleared = self._cleared
         with self._lock:
@@ -40,7 +40,7 @@ class Kept(Generic[Loaded]):
                 self.loaded, self._key = loaded, key
             return loaded
 
-    def has(self, key: Any) -> bool:
+    def has(self, key: Hashable) -> bool:
         """Return whether something is loaded."""
         return self.loaded is not None and self._key == key
 
@@ -68,8 +68,10 @@ class ModelStore:
     def _load(self, name: str, device: str) -> Backbone:
         from ...engine.models.loading import load_where_it_fits
 
-        self.note, own = "", self.architectures.get(name)
-        options = {} if own is None else {"architecture": own}
+        self.note = ""
+        options = {}
+        if name in self.architectures:
+            options["architecture"] = self.architectures[name]
         loaded = load_where_it_fits(name, device=device, **options)
         self.note = loaded.note
         return loaded.model
