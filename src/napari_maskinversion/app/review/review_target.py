@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...base.identity import RegionIdentity, RegionKey
 from ...results.results import Results
 from ..layer_input.layer_features import FeatureWriter
-from ..layer_input.viewer_protocols import ImageLayer, RegionsLayer
+
+if TYPE_CHECKING:
+    from ..layer_input.viewer_protocols import ImageLayer, RegionsLayer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
