@@ -10,7 +10,7 @@ from ...base.identity import RegionIdentity, RegionKey
 from ...results.results import Results
 from ..layer_input.layer_features import FeatureWriter
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pydantic, which reads the types of the session's values, cannot check protocols
     from ..layer_input.viewer_protocols import ImageLayer, RegionsLayer
 
 
