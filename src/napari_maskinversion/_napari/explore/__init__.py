@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TAB = "explore"
 
 
-class Panel(Protocol):
+class ExplorePanel(Protocol):
     """What this topic needs of the panel."""
 
     why: WhySection
@@ -30,7 +30,7 @@ class Panel(Protocol):
     imagine: ImagineSection
 
 
-def content(panel: Panel) -> QWidget:
+def content(panel: ExplorePanel) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import one_at_a_time
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 TAB = "images"
 
 
-class Panel(Protocol):
+class ImagesPanel(Protocol):
     """What this topic needs of the panel."""
 
     images: ImagesController
 
 
-def content(panel: Panel) -> QWidget:
+def content(panel: ImagesPanel) -> QWidget:
     """Return the content of the tab."""
     return panel.images.part

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from .input_widget import InputWidget
 
 
-class Panel(Protocol):
+class InputsPanel(Protocol):
     """What this topic needs of the panel."""
 
     input: InputWidget
 
 
-def pages(panel: Panel) -> dict[str, QWidget]:
+def pages(panel: InputsPanel) -> dict[str, QWidget]:
     """Return the pages of the settings."""
     return {"Regions and windows": panel.input.scope}

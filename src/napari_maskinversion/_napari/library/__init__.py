@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 TAB = "explore"
 
 
-class Panel(Protocol):
+class LibraryPanel(Protocol):
     """What this topic needs of the panel."""
 
     library: LibraryController
 
 
-def content(panel: Panel) -> QWidget:
+def content(panel: LibraryPanel) -> QWidget:
     """Return the content of the tab."""
     return panel.library.part

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from .model_widget import ModelWidget
 
 
-class Panel(Protocol):
+class ModelPanel(Protocol):
     """What this topic needs of the panel."""
 
     model: ModelWidget
 
 
-def pages(panel: Panel) -> dict[str, QWidget]:
+def pages(panel: ModelPanel) -> dict[str, QWidget]:
     """Return the pages of the settings."""
     return {"Model": panel.model, "Method": panel.model.how}

@@ -2,7 +2,7 @@
 
 To add a topic, write a package whose ``__init__`` has ``TAB`` (a key of `TABS`) and
 ``content(panel)``, or ``pages(panel)``, which returns pages of the settings by title, with a
-protocol ``Panel`` of what they need; then add its name to `_TOPICS`. A topic that holds workers
+protocol of what they need of the panel; then add its name to `_TOPICS`. A topic that holds workers
 stops them on ``panel.closed``.
 """
 

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 TAB = "label"
 
 
-class Panel(Protocol):
+class ResultsPanel(Protocol):
     """What this topic needs of the panel."""
 
     results: ResultsWidget
     exports: ExportController
 
 
-def content(panel: Panel) -> QWidget:
+def content(panel: ResultsPanel) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import column
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 TAB = "review"
 
 
-class Panel(Protocol):
+class ReviewPanel(Protocol):
     """What this topic needs of the panel."""
 
     review: ReviewController
 
 
-def content(panel: Panel) -> QWidget:
+def content(panel: ReviewPanel) -> QWidget:
     """Return the content of the tab."""
     return panel.review.part

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 TAB = "label"
 
 
-class Panel(Protocol):
+class RunPanel(Protocol):
     """What this topic needs of the panel."""
 
     live: LiveController
 
 
-def content(panel: Panel) -> QWidget:
+def content(panel: RunPanel) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import column
 

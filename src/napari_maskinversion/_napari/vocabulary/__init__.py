@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 TAB = "label"
 
 
-class Panel(Protocol):
+class VocabularyPanel(Protocol):
     """What this topic needs of the panel."""
 
     vocabulary: VocabularyWidget
 
 
-def content(panel: Panel) -> QWidget:
+def content(panel: VocabularyPanel) -> QWidget:
     """Return the content of the tab."""
     return panel.vocabulary
 
 
-def pages(panel: Panel) -> dict[str, QWidget]:
+def pages(panel: VocabularyPanel) -> dict[str, QWidget]:
     """Return the pages of the settings."""
     return {"Words and limits": panel.vocabulary.limits_page}

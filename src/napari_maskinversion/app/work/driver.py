@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from ...base.errors import Cancelled, MaskInversionError
@@ -190,24 +190,11 @@ def any_driven() -> bool:
     return any(queue.driven for queue in _QUEUES)
 
 
-@runtime_checkable
-class Step(Protocol):
-    """A step of some work that has words, such as `Tick`."""
-
-    @property
-    def text(self) -> str:
-        """One line for users."""
-
-    @property
-    def fraction(self) -> float:
-        """Share of the work that is done, 0..1."""
-
-
-def hear(news: object) -> None:
+def hear(news: Any) -> None:
     """Show a step that the task's work tells, if it has words; stop here if the task has to."""
     if isinstance(news, str):
         show(news)
-    elif isinstance(news, Step):
+    elif hasattr(news, "text"):
         show(lambda: Job(text=news.text, fraction=news.fraction, note=getattr(news, "note", "")))
     else:
         check_stopped()
