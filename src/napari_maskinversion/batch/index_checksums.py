@@ -19,7 +19,7 @@ from ..library.store import Store
 _COLUMNS: Final = ", ".join(
     field.name for field in REGION_FIELDS if field.sql and field.name != "row"
 )
-_MARSHALLED: Final = 2  # of `marshal`: the same bytes for the same values, in every version of Python
+_MARSHALLED: Final = 2  # of `marshal`: the same bytes in every version of Python
 
 
 def follow_changes(database: sqlite3.Connection, table: str) -> None:
