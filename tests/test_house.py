@@ -108,6 +108,27 @@ def test_pages_name_files_that_exist():
     assert missing == []
 
 
+NAME_IN_CODE = re.compile(r"[A-Z]\w*[a-z]\w*(\.\w+)?|\w+_\w+|_?[A-Z]{3,}")
+
+
+def test_the_architecture_names_what_the_code_has():
+    """Classes, functions and constants, such as `Job.run`, `atomic_path` and `_TOPICS`."""
+    text = (ROOT / "docs/contributing/architecture.md").read_text(encoding="utf-8")
+    code = "\n".join(path.read_text(encoding="utf-8") for path in MODULES)
+    packages = {package.name for package in PACKAGES}
+    names = {name.partition("(")[0] for name in IN_CODE.findall(text) if "/" not in name} - packages
+    names = {name for name in names if NAME_IN_CODE.fullmatch(name)}
+    assert len(names) > 20
+    defined = r"\b(?:class|def) {0}\b|^{0}\b|\b{0}(?::| =)|\"{0}\""
+    missing = {
+        name
+        for name in names
+        for part in name.split(".")
+        if not re.search(defined.format(re.escape(part)), code, re.M)
+    }
+    assert missing == set()
+
+
 @pytest.mark.parametrize("word", ["Give", "Gives"])
 def test_docstrings_say_what_happens(word):
     vague = [
