@@ -74,7 +74,10 @@ class ConfigPart:
     def _changed(self, content: dict[str, Any], values: dict[str, Any] | None) -> dict[str, Any]:
         """Return the content of the file with other values of this part; None: without it."""
         if not self.names:
-            kept = {name: content[name] for name in PARTS if name in content}
+            kept = {}
+            for name in PARTS:
+                if name in content:
+                    kept[name] = content[name]
             return {**(values or {}), **kept}
         *outer, last = self.names
         part = content

@@ -58,7 +58,9 @@ def check_targets(
     if foreign and not overwrite:
         folder = foreign[0].parent
         names = ", ".join(target.name for target in foreign if target.parent == folder)
-        advice = ", or use --overwrite to replace them" if replaceable else ""
+        advice = ""
+        if replaceable:
+            advice = ", or use --overwrite to replace them"
         raise InputError(f"{folder} already has {names}; choose another folder{advice}.")
 
 

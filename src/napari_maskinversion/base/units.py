@@ -12,13 +12,14 @@ from .errors import InputError
 # pint knows them too, but takes a second of every start, and its symbol of a micron is "µ".
 _PREFIXES: Final = {"": "", "nano": "n", "micro": "µ", "milli": "m", "centi": "c", "kilo": "k"}
 _SHORT: Final = {
-    **{f"{prefix}meter": f"{short}m" for prefix, short in _PREFIXES.items()},
-    **{f"{prefix}metre": f"{short}m" for prefix, short in _PREFIXES.items()},
     "um": "µm",
     "μm": "µm",  # Greek mu; the other one is the micro sign
     **dict.fromkeys(("micron", "microns"), "µm"),
     **{"angstrom": "Å", "inch": "in", "foot": "ft"},
 }
+for _prefix, _short in _PREFIXES.items():
+    _SHORT[f"{_prefix}meter"] = f"{_short}m"
+    _SHORT[f"{_prefix}metre"] = f"{_short}m"
 # Used by viewers and files if nobody has set a unit.
 _NONE: Final = {"", "pixel", "pixels", "px", "none", "dimensionless"}
 

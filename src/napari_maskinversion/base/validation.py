@@ -111,7 +111,10 @@ def setting(default: Any, title: str, description: str | None = None, **more: An
 
     ``more`` holds its range (ge, gt, le, lt) and extras: group, unit, ui_max, cli...
     """
-    rules: dict[str, Any] = {name: more.pop(name) for name in _RULES if name in more}
+    rules: dict[str, Any] = {}
+    for name in _RULES:
+        if name in more:
+            rules[name] = more.pop(name)
     rules["default_factory" if isinstance(default, type) else "default"] = default
     return Field(title=title, description=description, json_schema_extra=more, **rules)
 

@@ -81,15 +81,23 @@ def batch_command(
     """Label many images: an archive for each, and one table of all (a Parquet data set)."""
     where.check()
     project = replace(_project(place, many, words), results=out, changes=changes)
-    captions, column = words.captions, words.caption_column
+    captions = words.captions
+    column = words.caption_column
     if captions is None:
-        captions, column = project.captions, column or project.project.caption_column
-    source = None if captions is None else CaptionSource(captions, column=column)
+        captions = project.captions
+        column = column or project.project.caption_column
+    if captions is None:
+        source = None
+    else:
+        source = CaptionSource(captions, column=column)
     _held = hold(out)  # until this function returns
     look = partial(plan, project, split_names(formats), "" if source is None else source.sha256)
     work = look()
     _check_results(work, out, overwrite=overwrite)
-    inputs = [path for path in (place and project_file(place), many.table, captions) if path]
+    inputs = []
+    for path in (place and project_file(place), many.table, captions):
+        if path:
+            inputs.append(path)
     inputs += project.project.files(project.folder)
     check_out(work.tasks, out, overwrite=overwrite, inputs=inputs)
     into = into or project.library
@@ -121,26 +129,35 @@ def batch_command(
 
 def _project(place: Path | None, many: ManyImages, words: Words) -> OpenProject:
     """Return what is to be run, with the words of the options."""
-    labels, template = words.only_list, words.template
+    labels = words.only_list
+    template = words.template
     if place is None:
-        pairs, here = many.pairs().pairs, Path.cwd()
-        if many.table is None and not any(one.regions for one in pairs):
+        pairs = many.pairs().pairs
+        folder = Path.cwd()
+        if many.table is None and not any(pair.regions for pair in pairs):
             raise InputError(
                 "Name the regions of the images by --regions, such as --regions masks."
             )
-        opened = OpenProject(project_file(here), Project(images=project_images(pairs, here)))
+        opened = OpenProject(project_file(folder), Project(images=project_images(pairs, folder)))
     elif many.are_named:
         raise InputError("Name a project or images, not both; 'project add' adds images to it.")
     else:
         opened = OpenProject.read(place)
         if labels is None and not template:
             opened.check_words()
-    changes: dict[str, Any] = {"templates": tuple(template)} if template else {}
+    changes: dict[str, Any] = {}
+    if template:
+        changes = {"templates": tuple(template)}
     if labels is not None:
         is_file = os.path.isfile(labels)  # noqa: PTH113 - long texts are no path
-        changes["labels"] = str(Path(labels).absolute()) if is_file else labels
+        changes["labels"] = labels
+        if is_file:
+            changes["labels"] = str(Path(labels).absolute())
         ranks = words.extended
-        changes["classifier"] = None if ranks is None else str(ranks.absolute())
+        if ranks is None:
+            changes["classifier"] = None
+        else:
+            changes["classifier"] = str(ranks.absolute())
     return opened.with_project(opened.project.changed(**changes))
 
 
@@ -207,7 +224,10 @@ class _Batch:
         problems = self.outcome.problems
         write_failed(problems, self.out)
         self._forget(sorted(self.bare - set(self.plan.bare)))
-        tasks = [task for task in self.plan.tasks if task.name not in {*problems, *self.bare}]
+        tasks = []
+        for task in self.plan.tasks:
+            if task.name not in {*problems, *self.bare}:
+                tasks.append(task)
         if not tasks:
             return
         work: Work = run_task
@@ -226,7 +246,8 @@ class _Batch:
 
     def _forget(self, names: Iterable[str]) -> None:
         """Remove regions of images that have none any more from the library."""
-        project, library = self.outcome.project, self.outcome.library
+        project = self.outcome.project
+        library = self.outcome.library
         if library is None:
             return
         for name in names:
@@ -235,7 +256,8 @@ class _Batch:
                 say(f"{name} has no regions any more: {count} removed from the library.")
 
     def _keep(self, report: Report, progress: BatchProgress) -> None:
-        name, outcome = report.name, self.outcome
+        name = report.name
+        outcome = self.outcome
         outcome.take(report)
         if outcome.disk_full:
             kept = _kept(outcome.computed, self.plan.tasks, self.out)

@@ -24,7 +24,9 @@ def _print_columns(wanted: bool) -> None:
     """Print the columns of the results table and stop."""
     if not wanted:
         return
-    rows = [(column.name, column.unit, column.explanation) for column in columns_in("files")]
+    rows = []
+    for column in columns_in("files"):
+        rows.append((column.name, column.unit, column.explanation))
     print_table(("column", "unit", "meaning"), rows, whole="column")
     say(
         "Depending on the run: label_1, label_2, similarity_2 ... (ranked labels), caption, "

@@ -135,7 +135,9 @@ def find_command(
         raise ConfigError("--only and --merge go with MASKS or --like; leave them out.")
     if results is not None or settings.planes is not None:
         raise ConfigError("--results and --planes go with MASKS; leave them out.")
-    wanted: Path | CheckpointSpec | None = on_disk(masks) if checkpoint is None else None
+    wanted: Path | CheckpointSpec | None = None
+    if checkpoint is None:
+        wanted = on_disk(masks)
     if checkpoint not in (None, "none"):
         wanted = file_or_checkpoint(checkpoint, words=True)
     if not is_written("inversion.alpha"):
@@ -152,7 +154,10 @@ def find_command(
         least = threshold
         if least is None:
             least = query.usual_threshold(answered=bool(sam and sam.words))
-        words = None if masks is None else words_of(masks, templates, least)
+        if masks is None:
+            words = None
+        else:
+            words = words_of(masks, templates, least)
         plane = job.tasks[0]
         with following(_show) as bar:
             bar.show(STARTING)
@@ -192,7 +197,10 @@ def _proposer(wanted: Path | CheckpointSpec | None, device: str) -> Segmenter | 
         return None
     from ..regions.sam.sam_loading import load_proposer
 
-    path = wanted if isinstance(wanted, Path) else fetch_sam(wanted)
+    if isinstance(wanted, Path):
+        path = wanted
+    else:
+        path = fetch_sam(wanted)
     return load_proposer(path, device)
 
 
@@ -204,17 +212,20 @@ def _example(model: Backbone, job: Job, image: Path, like: Path) -> FloatArray:
         with open_job(image, like, job.settings, say) as examples:
             task = examples.tasks[0]
             return example_of(model, task.source, task.regions, job.settings)
-    known = open_archive(like).results
-    if known.info.fingerprint != model.fingerprint or known.info.method != job.settings.method:
+    earlier = open_archive(like).results
+    if earlier.info.fingerprint != model.fingerprint or earlier.info.method != job.settings.method:
         raise InputError(
-            f"{like} has embeddings of {known.info.model} by {known.info.method.name}; use the "
+            f"{like} has embeddings of {earlier.info.model} by {earlier.info.method.name}; use the "
             "same model and method."
         )
     wanted = job.settings.only_ids
-    rows = [row for row, own in enumerate(known.ids) if wanted is None or own in wanted]
+    rows = []
+    for row, region_id in enumerate(earlier.ids):
+        if wanted is None or region_id in wanted:
+            rows.append(row)
     if not rows:
         raise InputError(f"There is no region {job.settings.only} in {like}.")
-    return unit(known.embeddings[rows].mean(0))
+    return unit(earlier.embeddings[rows].mean(0))
 
 
 def _print_matches(results: Results, ranked: Sequence[RegionMatch], expression: str) -> None:
@@ -225,7 +236,10 @@ def _print_matches(results: Results, ranked: Sequence[RegionMatch], expression: 
         region = results.regions[match.row]
         position = dict(region.position)
         axes = (str(position.get(axis, "")) for axis in results.info.axes)
-        margin = "" if math.isnan(match.margin) else f"{match.margin:.3f}"
+        if math.isnan(match.margin):
+            margin = ""
+        else:
+            margin = f"{match.margin:.3f}"
         status = replace(region, ranking=None).status  # those of an earlier run have one
         rows.append((str(place), str(region.id), *axes, f"{match.similarity:.3f}", margin, status))
     print_table((*columns, "status"), rows, title, right=columns)

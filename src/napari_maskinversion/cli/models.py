@@ -90,7 +90,10 @@ def clear_command(
 
     names = [kind.name for kind in KINDS]
     if only is not None:
-        names = [name.strip() for name in only.split(",") if name.strip()]
+        names = []
+        for name in only.split(","):
+            if name.strip():
+                names.append(name.strip())
     cache = usage()
     contents = []
     for kind in KINDS:

@@ -103,7 +103,10 @@ def segment_command(
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         marks = read_boxes(boxes, say) if boxes else [], read_points(points) if points else []
         prompts = [] if automatic else gather(*marks, source.shape)
-        beyond = [mark.name for mark in marks[0] if mark.exceeds(source.shape)]
+        beyond = []
+        for mark in marks[0]:
+            if mark.exceeds(source.shape):
+                beyond.append(mark.name)
         if beyond:
             say(f"Cut at the edge of the image: {', '.join(beyond[:20])}")
         segmented: list[Segmented] | None = None

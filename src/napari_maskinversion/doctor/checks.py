@@ -388,7 +388,10 @@ def check_models() -> list[Finding]:
     from ..images.known_images import INSTEAD, how_to_bring
 
     states = {spec.name: model_state(spec) for spec in list_models()}
-    present = [name for name, state in states.items() if state == "on disk"]
+    present = []
+    for name, state in states.items():
+        if state == "on disk":
+            present.append(name)
     summary = ", ".join([f"{DEMO} (bundled)", *present])
     summary += "; downloads are forbidden (offline)" if is_offline() else ""
     if not present:

@@ -245,7 +245,10 @@ class MaskedArray:
         key = (*key, *[slice(None)] * (len(self.shape) - len(key)))
         values = np.asarray(self._array[key]).astype(self.dtype)
         rows_columns = tuple(key[axis] for axis in self._axes)
-        left = [axis for axis, part in enumerate(key) if isinstance(part, slice)]
+        left = []
+        for axis, part in enumerate(key):
+            if isinstance(part, slice):
+                left.append(axis)
         sides = []
         for axis, size in zip(left, values.shape, strict=True):
             sides.append(size if axis in self._axes else 1)

@@ -229,7 +229,9 @@ def _units(image: Mapping[str, Any], listed: Sequence[Any], axes: tuple[str, ...
         if step.get("type") == "scale":
             scales.append(step.get("scale") or ())
     plane = [axes.index("y"), axes.index("x")]
-    units = [listed[i].get("unit", "") if isinstance(listed[i], dict) else "" for i in plane]
+    units = []
+    for i in plane:
+        units.append(listed[i].get("unit", "") if isinstance(listed[i], dict) else "")
     try:
         scales = [scale for scale in scales if len(scale) == len(axes)]
         pixel = []

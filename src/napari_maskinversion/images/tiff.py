@@ -263,7 +263,10 @@ def check_pages(series: Any, path: Path) -> None:
             pages = [level.keyframe, level.pages[-1]]
         else:
             pages = list(level.pages)
-        missing = [number for number, page in enumerate(pages, 1) if page is None]
+        missing = []
+        for number, page in enumerate(pages, 1):
+            if page is None:
+                missing.append(number)
         if missing:
             raise InputError(
                 f"{path} could not be read as image: plane {missing[0]} of {len(pages)} is missing "

@@ -165,7 +165,9 @@ class TextCache:
 
     def write(self, vectors: Mapping[int, FloatArray], prompts: Sequence[Prompts]) -> None:
         """Store vectors, by the index of their prompts, in one transaction."""
-        rows = [(_key(prompts[i]), vector.astype("<f4").tobytes()) for i, vector in vectors.items()]
+        rows = []
+        for i, vector in vectors.items():
+            rows.append((_key(prompts[i]), vector.astype("<f4").tobytes()))
         with suppress(OSError, sqlite3.Error), self._open(create=True) as database, database:
             database.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", rows)
 

@@ -73,7 +73,9 @@ def estimate(
                 native=native,
             )
         )
-    shares = [(planned.resolution / resolution) ** 2 for planned in windows]  # of the tokens
+    shares = []
+    for planned in windows:
+        shares.append((planned.resolution / resolution) ** 2)  # of the tokens
     regions = sum(len(task.regions) for task in tasks)
     seconds = seconds_of(
         sum(shares),

@@ -231,7 +231,9 @@ def in_words(region: RegionResult) -> list[str]:
     if math.isfinite(region.iou):
         sentence = f"Heatmap and region overlap by {100 * region.iou:.0f} % (IoU)"
         if region.uncertainty.fits is not None:  # a limit far below 1: it only finds the odd ones
-            usual = "as often" if region.uncertainty.fits else "less than usual"
+            usual = "less than usual"
+            if region.uncertainty.fits:
+                usual = "as often"
             sentence += f", {usual} where this model is right"
         sentences.append(f"{sentence}.")
     if ranking is not None and len(ranking.labels) > 1:

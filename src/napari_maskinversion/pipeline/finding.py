@@ -194,7 +194,9 @@ class PlaneQuery:
         """
         if not self.is_words:
             return EXAMPLE
-        return ANSWERED if answered else WORD
+        if answered:
+            return ANSWERED
+        return WORD
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -312,21 +314,24 @@ def find_regions(
     """
     chosen = RunSettings.of(settings, **changes)
     source = as_source(image)
-    wanted = (
-        PlaneQuery(words=query, templates=templates)
-        if isinstance(query, str)
-        else PlaneQuery(example=lambda model: _example(model, source, query, chosen))
-    )
+    if isinstance(query, str):
+        wanted = PlaneQuery(words=query, templates=templates)
+    else:
+        wanted = PlaneQuery(example=lambda model: _example(model, source, query, chosen))
     proposer = wanted.asked_of(segmenter)
     least = threshold
     if least is None:
         least = wanted.usual_threshold(answered=bool(proposer and proposer.words))
-    label = words_of(query, templates, least) if isinstance(query, str) else None
+    label = None
+    if isinstance(query, str):
+        label = words_of(query, templates, least)
     loaded = loaded_model(model, chosen, changes)
     with listening(on_progress):
         ranked = search_plane(loaded, wanted, partial(propose, loaded, source, chosen, proposer))
     fitting = ranked.above(least)
-    return fitting if label is None else named(fitting, loaded, label, str(query))
+    if label is None:
+        return fitting
+    return named(fitting, loaded, label, str(query))
 
 
 def _example(
@@ -369,7 +374,10 @@ def propose(
         whole = not segmenter.words and segmenter.device.type == "cpu"
         segmented = segmenter.segment_everything(source, AutomaticConfig(whole=whole))
         masks = (proposal.region() for proposal in segmented)
-        proposals = [(region, 1.0) for region in masks if region is not None]
+        proposals = []
+        for region in masks:
+            if region is not None:
+                proposals.append((region, 1.0))
         seen = f"whole image, reduced to {segmenter.side:,} px"
         reduced = ""
         if whole and max(source.shape) > segmenter.side:
@@ -383,7 +391,9 @@ def propose(
         raise InputError(f"{segmenter.name} {nothing}.")
     if not proposals:
         raise InputError("Nothing in the image stands out from what is around it.")
-    regions = [replace(region, id=number) for number, (region, _) in enumerate(proposals, 1)]
+    regions = []
+    for number, (region, _) in enumerate(proposals, 1):
+        regions.append(replace(region, id=number))
     clear = np.log([value for _, value in proposals]).astype(np.float32)
     task = PlaneTask(source=source, regions=Regions(source.shape, regions), position=position)
     crops = run_planes(model, [task], None, settings.changed({"method": CROP}))

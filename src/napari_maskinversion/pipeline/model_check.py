@@ -106,7 +106,9 @@ class CheckReport:
         for line in cells:
             padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
             lines.append("  ".join(padded).rstrip())
-        verdict = "works" if self.ok else "does NOT answer as it should"
+        verdict = "does NOT answer as it should"
+        if self.ok:
+            verdict = "works"
         end = "no verdict: its field has other images"
         if self.needed:
             end = f"the model {verdict}"

@@ -278,7 +278,10 @@ def matched_axes(
     swapped = alike and not in_order and (guessed or labels.guessed)
     if pages.items() <= image.items() and not swapped:
         return {name: name for name in pages}
-    planes = [name for name, size in image.items() if size > 1]
+    planes = []
+    for name, size in image.items():
+        if size > 1:
+            planes.append(name)
     fitting = []
     for names in combinations(planes, len(pages)):
         if [image[name] for name in names] == list(pages.values()):

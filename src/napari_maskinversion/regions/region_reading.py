@@ -219,7 +219,10 @@ def mask_notes(path: Path) -> tuple[str, ...]:
     if is_zarr(path):
         return ()
     if path.is_dir():
-        results = [file.name for file in _pictures(path) if holds_results(file)]
+        results = []
+        for file in _pictures(path):
+            if holds_results(file):
+                results.append(file.name)
     else:
         results = []
     if not results:

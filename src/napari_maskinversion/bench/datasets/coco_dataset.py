@@ -205,7 +205,10 @@ class RefCoco(CocoInstances):
         places = {number: place for place, number in enumerate(sample.regions.ids)}
         expressions = []
         for reference in self._said[self._listed[key].id]:
-            texts = [said.sent for said in reference.sentences if said.sent.strip()]
+            texts = []
+            for said in reference.sentences:
+                if said.sent.strip():
+                    texts.append(said.sent)
             expressions += [(text, places[reference.ann_id]) for text in texts]
         return replace(sample, expressions=tuple(expressions))
 

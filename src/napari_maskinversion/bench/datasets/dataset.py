@@ -162,7 +162,12 @@ def check_size(mask: tuple[int, ...], image: tuple[int, ...], file: Path, record
 def check_there(files: Collection[Path], kind: str, title: str) -> None:
     """Refuse a set with missing files before anything is read; each folder is listed once."""
     folders = {file.parent for file in files}
-    there = {folder: set(folder.iterdir()) if folder.is_dir() else set() for folder in folders}
+    there = {}
+    for folder in folders:
+        if folder.is_dir():
+            there[folder] = set(folder.iterdir())
+        else:
+            there[folder] = set()
     missing = [file for file in files if file not in there[file.parent]]
     if missing:
         raise InputError(

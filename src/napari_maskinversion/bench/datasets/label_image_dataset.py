@@ -162,7 +162,9 @@ def _files(folder: Path) -> dict[str, Path]:
 
 def _classes(file: Path) -> list[str]:
     """Read one class per line; the line number is the pixel value."""
-    names = [line.strip() for line in read_text(file, "list of names").rstrip().splitlines()]
+    names = []
+    for line in read_text(file, "list of names").rstrip().splitlines():
+        names.append(line.strip())
     if "" in names:
         number = names.index("") + 1
         raise InputError(
@@ -306,7 +308,9 @@ class OpenImages(Dataset):
         parts = spec.locate(data, split)
         codes = parts["classes"][0]
         described = parts["names of classes"][0]
-        places = {code: place for place, code in enumerate(read_lines(codes, "list of classes"))}
+        places = {}
+        for place, code in enumerate(read_lines(codes, "list of classes")):
+            places[code] = place
         names = _table(described, ["LabelName", "DisplayName"], header=None)
         words = dict(zip(names["LabelName"], names["DisplayName"], strict=True))
         unnamed = [code for code in places if code not in words]

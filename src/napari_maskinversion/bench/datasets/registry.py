@@ -140,7 +140,9 @@ class DatasetSpec:
             return
         try:
             count = len(self.open(data, split).keys())
-            of_split = f" of {split}" if split else ""
+            of_split = ""
+            if split:
+                of_split = f" of {split}"
             yield f"  usable: {counted(count, 'image')}{of_split}"
         except InputError as error:
             yield f"  not usable: {error}"

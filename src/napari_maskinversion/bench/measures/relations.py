@@ -152,7 +152,10 @@ def _head(words: Sequence[str]) -> tuple[str, str]:
     extreme = next((name for name in EXTREMES if name in named), "")
     all_places = True
     for piece in later:
-        names = [name for word in piece if (name := _name_of(word, EXTREMES))]
+        names = []
+        for word in piece:
+            if name := _name_of(word, EXTREMES):
+                names.append(name)
         bare = all(_name_of(word, EXTREMES) or word in _ARTICLES | _NO_THINGS for word in piece)
         all_places &= bare
         extreme = extreme or (names[0] if bare and names else "")

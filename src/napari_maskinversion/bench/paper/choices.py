@@ -226,7 +226,10 @@ def open_sets(
             opened[name] = spec.open(data, split)
         else:
             lacks[name] = f"{spec.title} is not in --data"
-    wanted = [SETS[name] for name in needed if name in chosen]
+    wanted = []
+    for name in needed:
+        if name in chosen:
+            wanted.append(SETS[name])
     if some and wanted and not opened:
         raise InputError(
             f"{data} holds none of these data sets: {', '.join(wanted)}; bench datasets --data "

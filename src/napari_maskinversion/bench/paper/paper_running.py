@@ -78,7 +78,9 @@ class PaperPlan:
 
     def measuring(self, models: Sequence[str], entries: Sequence[Entry]) -> MeasuringPlan:
         """Return the plan of these entries on any data set."""
-        more = {name: getattr(self, name) for name in ("resolution", "limit", "skip_bad", "sam")}
+        more = {}
+        for name in ("resolution", "limit", "skip_bad", "sam"):
+            more[name] = getattr(self, name)
         return MeasuringPlan.as_in_paper(models, entries, lenient=True, **more)
 
     def timed(self, model: str) -> list[TimedPart]:

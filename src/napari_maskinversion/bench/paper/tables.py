@@ -169,7 +169,10 @@ def _table(name: str, about: dict[str, Any]) -> Table:
     rows = []
     for title, backbone, figures in lines:
         pairs = zip(columns, figures.split(), strict=True)
-        values = {column: float(figure) for column, figure in pairs if figure != "-"}
+        values = {}
+        for column, figure in pairs:
+            if figure != "-":
+                values[column] = float(figure)
         more: dict[str, Any] = {"method": METHODS.get(title, "maskinversion")}
         if title.endswith("‡"):
             more = {"method": "", "lacks": OF_OTHERS.format(backbone.replace("+", " + "))}

@@ -210,7 +210,10 @@ def _timed(bench: PaperBench, table: Table, row: Row, cell: Cell) -> dict[str, A
 
 def _mean(cells: Sequence[Cell]) -> dict[str, Any]:
     """Return the mean of a row's figures; their errors are independent."""
-    ours = [cell.ours for cell in cells if cell.ours is not None]
+    ours = []
+    for cell in cells:
+        if cell.ours is not None:
+            ours.append(cell.ours)
     if len(ours) < len(cells):
         return {"note": "a data set is missing"}
     value = float(np.mean([figure["value"] for figure in ours]))
@@ -254,7 +257,9 @@ def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
     if table.sets:
         opened = plan.sets.opened
         opened_names = [name for name in table.sets if name in opened]
-        names = [f"{opened[name].name} ({len(bench.keys(name))} images)" for name in opened_names]
+        names = []
+        for name in opened_names:
+            names.append(f"{opened[name].name} ({len(bench.keys(name))} images)")
         said.append(f"Measured on {', '.join(names)}." if names else "Nothing is measured.")
     if table.sets and opened_names:
         alphas = []
@@ -279,7 +284,9 @@ def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
             said.append(f"Ties are decided {counted}.")
     elif not table.sets:
         said.append("Seconds, the median of three; in brackets the quickest and the slowest.")
-    strangers = {model: plan.backbones.backbones_of(model) for model in plan.backbones.names}
+    strangers = {}
+    for model in plan.backbones.names:
+        strangers[model] = plan.backbones.backbones_of(model)
     for model, stands in strangers.items():
         if len(stands) > 1:
             said.append(f"{model} stands in for {', '.join(stands)}: no figure can be compared.")

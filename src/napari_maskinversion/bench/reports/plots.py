@@ -187,7 +187,10 @@ def _dots(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
     """Draw one figure a row: ours with its interval, the paper's as a ring."""
     rows = list(enumerate(cells))
     _rings(frame, [(c.paper, place) for place, c in rows if c.paper is not None], "", paper)
-    measured = [(c.ours, place) for place, c in rows if c.ours is not None]
+    measured = []
+    for place, c in rows:
+        if c.ours is not None:
+            measured.append((c.ours, place))
     if measured:
         values = [figure["value"] for figure, _ in measured]
         ends = []
@@ -200,7 +203,10 @@ def _dots(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
 def _line(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
     """Draw figures by the numbers that rows are named after."""
     _rings(frame, [(float(c.row), c.paper) for c in cells if c.paper is not None], ":", paper)
-    measured = [(float(c.row), c.ours) for c in cells if c.ours is not None]
+    measured = []
+    for c in cells:
+        if c.ours is not None:
+            measured.append((float(c.row), c.ours))
     if measured:
         x, figures = zip(*measured, strict=True)
         style = {"marker": ".", "color": ours, "label": "measured"}

@@ -129,7 +129,9 @@ def _paper_column(kind: str, data: str) -> dict[str | None, str]:
         rows = TABLES["4"].rows
         return {f"{_OURS}/{row.title}": _printed(row, sets=["coco"])[0] for row in rows}
     rows = (*TABLES["2"].rows, *TABLES["3"].rows)
-    every = {(row.method, row.backbone): _printed(row, sets=["coco"])[0] for row in rows}
+    every = {}
+    for row in rows:
+        every[(row.method, row.backbone)] = _printed(row, sets=["coco"])[0]
     cells: dict[str | None, str] = {}
     for (name, size), v in every.items():
         if size == "B/16":
@@ -168,7 +170,9 @@ def _retrieval() -> str:
     every = (*TABLES["2"].rows, *TABLES["3"].rows)
     shown = [row for row in every if row.backbone == "B/16" and row.method != _OURS]
     shown += [row for row in TABLES["2"].rows if row.method == _OURS]
-    rows = [[METHODS[row.method].title, f"ViT-{row.backbone}", *_printed(row)] for row in shown]
+    rows = []
+    for row in shown:
+        rows.append([METHODS[row.method].title, f"ViT-{row.backbone}", *_printed(row)])
     first_row = _our_row("2")
     with_sentences = _our_row("1")
     for metric in ("acc5", "acc10"):

@@ -87,7 +87,10 @@ class Output:
             targets = [self.json, records_path(self.json)]
         targets += [] if self.markdown is None else [self.markdown]
         targets += [] if self.plots is None else plot_files(kind, self.plots)
-        read = [Path(path) for path in inputs if path is not None]
+        read = []
+        for path in inputs:
+            if path is not None:
+                read.append(Path(path))
         check_targets(targets, overwrite=self.overwrite, inputs=read, is_ours=is_ours)
         if self.plots is not None:
             check_plots(self.plots)

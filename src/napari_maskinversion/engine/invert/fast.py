@@ -79,7 +79,9 @@ def fast_maps(
     grid = encoding.grid
     embedding = encoding.embedding
     coarsest = 1 + sum(min(grid) >= side for side in _STRIDE_GRIDS)
-    estimated: dict[int, list[MapLayer]] = {stride: [] for stride in range(coarsest, 0, -1)}
+    estimated: dict[int, list[MapLayer]] = {}
+    for stride in range(coarsest, 0, -1):
+        estimated[stride] = []
     reference = []
     for layer, constants in zip(exact, compressed, strict=True):
         estimated_start = constants.values.new_empty(1, *layer.start.shape)

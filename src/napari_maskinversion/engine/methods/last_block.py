@@ -49,7 +49,9 @@ class NaClip(LastBlockMethod):
         keys = inputs.keys()
         scores = keys @ keys.transpose(1, 2) / keys.shape[2] ** 0.5
         # Rows and columns of the grid one by one: a Gaussian is their product.
-        along = [torch.arange(length, device=keys.device, dtype=torch.float32) for length in grid]
+        along = []
+        for length in grid:
+            along.append(torch.arange(length, device=keys.device, dtype=torch.float32))
         bells = [torch.exp(-((a[:, None] - a) ** 2) / (2 * SPREAD**2)) for a in along]
         scores[:, 1:, 1:] += torch.kron(bells[0], bells[1]).to(scores.dtype)  # not of [CLS]
         return torch.softmax(scores, -1)

@@ -166,7 +166,10 @@ def _of_siglip(state: State) -> State:
     for key, value in state.items():
         if key.startswith("vision_model."):
             image[key] = value
-    texts = {key: value for key, value in state.items() if key not in image}
+    texts = {}
+    for key, value in state.items():
+        if key not in image:
+            texts[key] = value
     image = _joined(_renamed(image, _SIGLIP), "qkv.")
     trunk = "visual.trunk."
     patches = image[f"{trunk}patch_embed.proj.weight"]

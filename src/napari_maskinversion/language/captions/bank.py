@@ -242,7 +242,9 @@ class CaptionBank:
         # Torch multiplies: NumPy's threads would keep spinning into the next inversion.
         regions = torch.from_numpy(np.ascontiguousarray(unit_embeddings, np.float32)).to(device)
         groups = regions.split(_REGIONS)  # type: ignore[no-untyped-call]
-        best = [(torch.zeros(len(group), 0), torch.zeros(len(group), 0).long()) for group in groups]
+        best = []
+        for group in groups:
+            best.append((torch.zeros(len(group), 0), torch.zeros(len(group), 0).long()))
         for first, rows in self.read_vectors():
             vectors = torch.tensor(rows, device=device).float()
             for number, group in enumerate(groups):

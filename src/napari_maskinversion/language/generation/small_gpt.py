@@ -167,7 +167,9 @@ def save_small_decoder(path: Path, gpt: SmallGpt, record: SmallGptRecord, memory
 
     tensors = {name: tensor.detach() for name, tensor in gpt.state_dict().items()}
     tensors[_MEMORY] = memory
-    halves = {name: tensor.cpu().half().contiguous() for name, tensor in tensors.items()}
+    halves = {}
+    for name, tensor in tensors.items():
+        halves[name] = tensor.cpu().half().contiguous()
     metadata = {"format": "pt", _RECORD: json.dumps(asdict(record), ensure_ascii=False)}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, save(halves, metadata=metadata))

@@ -58,5 +58,8 @@ def models_for(guess: tuple[Domain, str] | None, chosen: str) -> str:
     spec = MODELS.get(chosen)
     if guess is None or spec is None or spec.domain == guess[0]:
         return ""
-    names = [spec.name for spec in MODELS.values() if spec.domain == guess[0]]
+    names = []
+    for spec in MODELS.values():
+        if spec.domain == guess[0]:
+            names.append(spec.name)
     return f"{guess[1]}: models trained on {guess[0]} are {', '.join(names)}."

@@ -74,7 +74,9 @@ def _label(entry: Any) -> Label:
     if not isinstance(entry, dict):
         name, *synonyms = split_words(_text(entry, "label")) or [""]
         return Label(name, tuple(synonyms))
-    fields: dict[Any, Any] = {_ALIASES.get(key, key): value for key, value in entry.items()}
+    fields: dict[Any, Any] = {}
+    for key, value in entry.items():
+        fields[_ALIASES.get(key, key)] = value
     for field in fields:
         if field not in _COLUMNS or len(fields) < len(entry):
             raise InputError(
@@ -165,7 +167,10 @@ def read_yaml(content: bytes, file: object) -> LabelFile:
     if isinstance(entries, dict):
         listed_entries = []
         for name, more in entries.items():
-            fields = more if isinstance(more, dict) else {"synonyms": more}
+            if isinstance(more, dict):
+                fields = more
+            else:
+                fields = {"synonyms": more}
             listed_entries.append({**fields, "label": name})
         entries = listed_entries
     if not isinstance(entries, list):

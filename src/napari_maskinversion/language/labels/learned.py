@@ -109,7 +109,9 @@ def read_head(path: Path) -> dict[str, Any]:
 def learned_of(path: Path, record: dict[str, Any]) -> Learned:
     """Return what results tell of a classifier."""
     scores = record.get("scores") or {}
-    words = record["words"]
+    words = []
+    for word in record["words"]:
+        words.append(word.get("name", "") if isinstance(word, dict) else str(word))
     return validated(
         Learned,
         {
@@ -119,9 +121,7 @@ def learned_of(path: Path, record: dict[str, Any]) -> Learned:
             **{name: scores.get("all", {}).get(name) for name in ("accuracy", "low", "high")},
             "held_out": scores.get("over", ""),
             "calibrated": bool(scores),
-            "words": [
-                word.get("name", "") if isinstance(word, dict) else str(word) for word in words
-            ],
+            "words": words,
             "file": path.absolute(),
         },
         path,

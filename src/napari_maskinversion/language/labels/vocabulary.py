@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -179,10 +180,9 @@ class Vocabulary:
 
 def _columns(labels: Sequence[Label]) -> dict[str, Any]:
     """Fields of a vocabulary, an empty column as ()."""
-    columns: dict[str, tuple[object, ...]] = {
-        "labels": tuple(label.name for label in labels),
-        "synonyms": tuple(label.synonyms for label in labels),
-        "groups": tuple(label.group for label in labels),
-        "colors": tuple(label.color for label in labels),
-    }
-    return {name: column if any(column) else () for name, column in columns.items()}
+    fields = {"labels": "name", "synonyms": "synonyms", "groups": "group", "colors": "color"}
+    columns: dict[str, tuple[object, ...]] = {}
+    for name, field in fields.items():
+        column = tuple(map(attrgetter(field), labels))
+        columns[name] = column if any(column) else ()
+    return columns

@@ -55,10 +55,11 @@ def embed_query(model: Backbone, query: str, templates: Sequence[str] = ("{}",))
     """Embed what is typed: a unit vector, shape (e,), float32."""
     check_query(query, templates)
     wanted, unwanted = wanted_and_not(query)
-    return direction(
-        [embed_expression(model, expression, templates) for expression in wanted],
-        [embed_expression(model, expression, templates) for expression in unwanted],
-    )
+    vectors = [embed_expression(model, expression, templates) for expression in wanted]
+    avoided = []
+    for expression in unwanted:
+        avoided.append(embed_expression(model, expression, templates))
+    return direction(vectors, avoided)
 
 
 def direction(wanted: Sequence[FloatArray], unwanted: Sequence[FloatArray] = ()) -> FloatArray:

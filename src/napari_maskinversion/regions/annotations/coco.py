@@ -123,7 +123,9 @@ def is_results(page: Any) -> bool:
 def _as_page(results: list[Any]) -> dict[str, Any]:
     """Return COCO JSON of results: images are called by file_name or by their ids."""
     records = [record for record in results if isinstance(record, dict)]
-    names = {_key(record.get("image_id")): record.get("file_name") for record in records}
+    names = {}
+    for record in records:
+        names[_key(record.get("image_id"))] = record.get("file_name")
     images = [{"id": key, "file_name": name or str(key)} for key, name in names.items()]
     return {"images": images, "annotations": results}
 
@@ -155,7 +157,9 @@ def sorted_by_image(page: Any, path: Path) -> CocoPage:
     listed = _listed_images(page["images"], path)
     records: dict[Any, list[tuple[int, str, dict[str, Any]]]] = {image.key: [] for image in listed}
     # Some programs put zeros before the ids of images, or write their names without the ending.
-    keys_by_name = {str(listed_image.key).lstrip("0"): listed_image.key for listed_image in listed}
+    keys_by_name = {}
+    for listed_image in listed:
+        keys_by_name[str(listed_image.key).lstrip("0")] = listed_image.key
     keys_by_name |= {
         PureWindowsPath(listed_image.name).stem.lstrip("0"): listed_image.key
         for listed_image in listed

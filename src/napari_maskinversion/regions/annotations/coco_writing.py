@@ -74,7 +74,10 @@ def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polyg
         key: category for key, category in repeated.items() if key.isdigit() and key not in taken
     }
     source_ids = iter(_source_ids(items))
-    image_ids = {part.coco.image_id for _, part, _ in parts if len(part.planes) <= 1}
+    image_ids = set()
+    for _, part, _ in parts:
+        if len(part.planes) <= 1:
+            image_ids.add(part.coco.image_id)
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     for number, part, more in parts:

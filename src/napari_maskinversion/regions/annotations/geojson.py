@@ -325,7 +325,10 @@ def take_label(values: dict[str, Any], names: Sequence[str] = _LABELS) -> Any:
         if type(v) in (int, str) and v != "":
             labels[key] = v
     keys = {key.lower(): key for key in labels}
-    named = [keys[key] for key in names if key in keys]
+    named = []
+    for key in names:
+        if key in keys:
+            named.append(keys[key])
     named.sort(key=lambda key: isinstance(labels[key], int))  # numbers of classes last
     if named:
         return values.pop(named[0])

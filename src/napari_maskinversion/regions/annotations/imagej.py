@@ -60,7 +60,10 @@ def parse_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReferenc
             parsed.append((f"{path}, ROI {number} ({name})", name, roi))
     positions = _positions([roi for _, _, roi in parsed])
     automatic = {name for _, name, _ in parsed if _AUTOMATIC.fullmatch(name)}
-    named = [name for _, name, _ in parsed if name not in automatic]
+    named = []
+    for _, name, _ in parsed:
+        if name not in automatic:
+            named.append(name)
     # Three or more, all different, and only by their numbers: Roi 1, Roi 2, cell_003, ...
     if len({_NUMBER.sub("0", name) for name in named}) == 1 and 2 < len(named) == len(set(named)):
         notes.append(f"{path}: names such as {named[0]} only number the ROIs and are no words.")
@@ -121,7 +124,10 @@ def _positions(rois: list[Any]) -> list[Position]:
                 SLICE: 0 if roi.t_position or roi.z_position else max(0, roi.position - 1),
             }
         )
-    areas = [place for roi, place in zip(rois, places, strict=True) if _is_area(roi)]
+    areas = []
+    for roi, place in zip(rois, places, strict=True):
+        if _is_area(roi):
+            areas.append(place)
     used = []
     for axis in ("t", "z", SLICE):
         if any(place[axis] for place in areas):

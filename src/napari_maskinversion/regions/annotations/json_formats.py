@@ -54,7 +54,9 @@ def parse_via(images: list[_ViaImage], path: Path, image: ImageReference) -> Par
     objects = []
     for number, entry in enumerate(regions.values() if isinstance(regions, dict) else regions, 1):
         record = _ViaRegion.of(entry)
-        values = {name: _ticked(value) for name, value in (record.region_attributes or {}).items()}
+        values = {}
+        for name, value in (record.region_attributes or {}).items():
+            values[name] = _ticked(value)
         label = take_label(values)
         if label is None and len(values) == 1:
             label = values.popitem()[1]
@@ -210,7 +212,10 @@ def parse_label_studio(
         for key, v in lists.items():
             if set(map(type, v)) == {str}:
                 texts[key] = ", ".join(v)
-        labels = [texts.pop(key) for key in list(texts) if key.endswith("labels")]
+        labels = []
+        for key in list(texts):
+            if key.endswith("labels"):
+                labels.append(texts.pop(key))
         objects.append(
             Drawn(
                 where=f"{where}, region {number}",

@@ -63,7 +63,9 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
         "regions": regions,
         **annotations.about,
     }
-    names = {str(value): f"{item.region.id} {item.label}".strip() for value, item in pairs}
+    names = {}
+    for value, item in pairs:
+        names[str(value)] = f"{item.region.id} {item.label}".strip()
     named = {str(number): label for label, number in labels.items()}
     with together(instances.parent):
         for path, drawn, words in ((instances, values, names), (classes, kinds, named)):

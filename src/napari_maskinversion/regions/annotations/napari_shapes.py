@@ -49,7 +49,10 @@ def parse_shapes(
     for axis in axes:
         if any(place.get(axis) for place in places.values()):
             used.append(axis)
-    lines = [index for index, rows in shapes if rows[0][1][KIND] in _LINES]
+    lines = []
+    for index, rows in shapes:
+        if rows[0][1][KIND] in _LINES:
+            lines.append(index)
     if lines:
         notes.append(
             f"{path}: lines and paths (shape {listed(lines)}) are one pixel wide; napari keeps no "

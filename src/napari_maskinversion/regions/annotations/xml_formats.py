@@ -68,7 +68,10 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
         if _is_box(box):
             for text in box[:2]:
                 corners.append(text)
-    whole = [int(match[1]) for match in map(_WHOLE.fullmatch, corners) if match]
+    whole = []
+    for match in map(_WHOLE.fullmatch, corners):
+        if match:
+            whole.append(int(match[1]))
     first = 1
     lowest = min(whole, default=1)
     scale = _scale(ends, image.shape or size)

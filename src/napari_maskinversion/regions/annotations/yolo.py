@@ -95,7 +95,10 @@ def parse_yolo(lines: list[str], path: Path, image: ImageReference) -> Parsed:
                 source_id="" if track is None else str(track),
             )
         )
-    colors = {name: "" for name in names.values() if name}
+    colors = {}
+    for name in names.values():
+        if name:
+            colors[name] = ""
     return Parsed(objects=objects, notes=notes, colors=colors)
 
 
@@ -133,7 +136,10 @@ def _first_in(folder: Path, _: int) -> dict[Path, list[list[float]]]:
     files = {}
     for file in sorted(folder.glob("*.txt"))[:_MOST_FILES]:
         with suppress(InputError, ValueError):
-            lines = [_parsed(text, "") for text in read_lines(file) if text.strip()]
+            lines = []
+            for text in read_lines(file):
+                if text.strip():
+                    lines.append(_parsed(text, ""))
             files[file] = [line.numbers for line in lines]
     return files
 

@@ -35,7 +35,10 @@ class Layout:
     def text(self) -> str:
         """What the lines are, in words."""
         extras = (("confidence", self.score), ("track numbers", self.track))
-        more = [word for word, has in extras if has]
+        more = []
+        for word, has in extras:
+            if has:
+                more.append(word)
         return self.kind + (f" with {' and '.join(more)}" if more else "")
 
     def parts(self, numbers: Numbers) -> tuple[Numbers, float | None, int | None]:

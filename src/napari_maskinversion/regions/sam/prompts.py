@@ -141,7 +141,9 @@ def gather(
     if not boxes and not points:
         raise InputError("There is neither a box nor a point; draw or list one at least.")
     free = _free_numbers([*boxes, *points])
-    clipped = [_clip(mark, shape) for mark in boxes]  # all of them, before a number is used
+    clipped = []
+    for mark in boxes:
+        clipped.append(_clip(mark, shape))  # all of them, before a number is used
     objects: dict[int, _Object] = {}
     placed: list[_PlacedBox] = []
     for box, mark in zip(clipped, boxes, strict=True):
@@ -213,7 +215,10 @@ def object_numbers(boxes: Sequence[BoxMark]) -> list[int]:
 
 
 def _free_numbers(marks: Sequence[BoxMark | PointMark]) -> Iterator[int]:
-    taken = {mark.object: mark for mark in marks if mark.object is not None}
+    taken = {}
+    for mark in marks:
+        if mark.object is not None:
+            taken[mark.object] = mark
     for number, mark in taken.items():
         if not 1 <= number <= LARGEST:
             raise InputError(
