@@ -94,7 +94,10 @@ class Classifier:
         -------
         Classifier
         """
-        vocabulary = words if isinstance(words, Vocabulary) else Vocabulary(tuple(words))
+        if isinstance(words, Vocabulary):
+            vocabulary = words
+        else:
+            vocabulary = Vocabulary(tuple(words))
         inputs = texts.shape[1]
         return cls(
             vocabulary=vocabulary,
@@ -153,7 +156,10 @@ class Classifier:
             )
         kept, notes = usable(embeddings, wanted)
         of_kept = [wanted[row] for row in kept]
-        seen = [name for name in (*self.words, NONE_OF_THESE) if name in set(of_kept)]
+        seen = []
+        for name in (*self.words, NONE_OF_THESE):
+            if name in set(of_kept):
+                seen.append(name)
         if not kept.size:
             return replace(self, notes=notes)
         if len(seen) < 2:
@@ -162,17 +168,26 @@ class Classifier:
                 "Accept another word, too, or reject some regions."
             )
         inputs = fitting.joined(embeddings, features)[kept]
-        begun = self._begun(inputs, (NONE_OF_THESE,) * (NONE_OF_THESE in seen))
-        targets = np.array([begun.classes.index(name) for name in of_kept])
+        start = self._with_classes(inputs, (NONE_OF_THESE,) if NONE_OF_THESE in seen else ())
+        targets = np.array([start.classes.index(name) for name in of_kept])
         group = np.unique([str(groups[row]) for row in kept], return_inverse=True)[1]
-        offsets, words, fixed = begun._logits(inputs), len(self.words), len(self.classes)
+        offsets = start._logits(inputs)
+        words = len(self.words)
+        fixed = len(self.classes)
         is_fixed = targets < fixed
         prior = fitting.prior_of(offsets[is_fixed, :fixed], targets[is_fixed])
-        begun = begun._divided(prior.sure)
-        taught = [place for place, name in enumerate(begun.classes) if name in self.counts]
+        start = start._divided(prior.sure)
+        classes_taught = []
+        for place, name in enumerate(start.classes):
+            if name in self.counts:
+                classes_taught.append(place)
         calibrated = offsets / prior.sure
-        task = fitting.Task(begun._inputs(inputs), calibrated, targets, fixed, prior, taught)
-        held, scores, strength = None, None, prior.strength
+        task = fitting.Task(
+            start._inputs(inputs), calibrated, targets, fixed, prior, classes_taught
+        )
+        held = None
+        scores = None
+        strength = prior.strength
         if validate:
             over, fold = fitting.chosen_folds(targets, group)
             logits, best = task.cross_validate(fold, STRENGTHS)
@@ -183,17 +198,17 @@ class Classifier:
                 right = logits[tested].argmax(1) == targets[tested]
                 scores = score(right, by_words, np.array(of_kept)[tested], group[tested], over)
                 temperature = fitting.temperature_of(logits[tested], targets[tested])
-                begun = replace(begun, temperature=temperature)
-            held = np.full((len(labels), len(begun.classes)), np.nan)
-            held[kept] = fitting.softmax(logits / begun.temperature)
+                start = replace(start, temperature=temperature)
+            held = np.full((len(labels), len(start.classes)), np.nan)
+            held[kept] = fitting.softmax(logits / start.temperature)
             notes += cautions(seen, of_kept, group, over, scores)
         every = np.arange(len(targets))
         learned = task.learned(every, strength)
         end_threads()
         return replace(
-            begun,
+            start,
             features=tuple(names),
-            learned=begun.learned + learned,
+            learned=start.learned + learned,
             strength=strength,
             counts=self.counts | {name: of_kept.count(name) for name in seen},
             scores=scores,
@@ -242,7 +257,10 @@ class Classifier:
         Classifier
         """
         count = len(self.words)
-        new = words if isinstance(words, Vocabulary) else Vocabulary(tuple(words))
+        if isinstance(words, Vocabulary):
+            new = words
+        else:
+            new = Vocabulary(tuple(words))
         labels = (*self.vocabulary.full_labels, *new.full_labels)
         vocabulary = Vocabulary.of(labels, self.vocabulary.templates)
         return replace(
@@ -278,7 +296,8 @@ class Classifier:
             is_none = every[:, self.classes.index(NONE_OF_THESE)] > logits.max(1)
         chances = fitting.softmax(logits)
         similarities = (logits * (self.temperature / self.scale)).astype(np.float32)
-        orders, names = np.argsort(-logits, axis=1, kind="stable"), np.array(labels, object)
+        orders = np.argsort(-logits, axis=1, kind="stable")
+        names = np.array(labels, object)
         still_unknown = frozenset(unknown) - self.counts.keys()
         return [
             Ranking(
@@ -353,10 +372,11 @@ class Classifier:
             The file.
         """
         file = Path(path)
-        file = file if file.suffix.lower() == SUFFIX else file.with_name(file.name + SUFFIX)
+        if file.suffix.lower() != SUFFIX:
+            file = file.with_name(file.name + SUFFIX)
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists; choose another name, or say to overwrite it.")
-        write(file, {one.name: getattr(self, one.name) for one in fields(self)})
+        write(file, {field.name: getattr(self, field.name) for field in fields(self)})
         return file
 
     @classmethod
@@ -382,21 +402,25 @@ class Classifier:
 
     def _names(self, labels: Sequence[str | None]) -> list[str]:
         """Return the classes of decisions: a synonym counts for its word."""
-        names = {word: one.name for one in self.vocabulary.full_labels for word in one.words}
-        return [NONE_OF_THESE if one is None else names.get(one, one) for one in labels]
+        names = {}
+        for label in self.vocabulary.full_labels:
+            for word in label.words:
+                names[word] = label.name
+        return [NONE_OF_THESE if name is None else names.get(name, name) for name in labels]
 
-    def _begun(self, inputs: FloatArray, more: tuple[str, ...]) -> Self:
+    def _with_classes(self, inputs: FloatArray, more: tuple[str, ...]) -> Self:
         """Return the same classifier, not yet calibrated, with more classes; these are inputs."""
-        classes, begun = tuple(dict.fromkeys((*self.classes, *more))), self
+        classes = tuple(dict.fromkeys((*self.classes, *more)))
+        extended = self
         if not self.learned.any():
             centre, spread = fitting.standard(inputs, self.texts.shape[1])
-            begun = replace(self, centre=centre, spread=spread)
+            extended = replace(self, centre=centre, spread=spread)
         learned = np.zeros((len(classes), inputs.shape[1] + 1))
-        begun = replace(begun, classes=classes, learned=learned, temperature=1.0)
-        begun._check(inputs)
+        extended = replace(extended, classes=classes, learned=learned, temperature=1.0)
+        extended._check(inputs)
         if self.learned.any():
             learned[: len(self.learned)] = self.learned
-        return begun._divided(self.temperature)
+        return extended._divided(self.temperature)
 
     def _divided(self, by: float) -> Self:
         return replace(self, texts=self.texts / np.float32(by), learned=self.learned / by)

@@ -32,14 +32,19 @@ class Ranker:
     def __init__(self, vocabulary: Vocabulary, unsaved: Classifier | None = None) -> None:
         self.vocabulary = vocabulary
         learned = vocabulary.learned
-        self._classifier = None if learned is None else unsaved or _classifier(vocabulary)
+        if learned is None:
+            self._classifier = None
+        else:
+            self._classifier = unsaved or _classifier(vocabulary)
         self._name = "" if learned is None else learned.name
         self._is_saved = learned is None or learned.is_saved
 
     @property
     def measures(self) -> tuple[str, ...]:
         """The measures of regions that the classifier takes."""
-        return () if self._classifier is None else needs_measures(self._classifier.features)
+        if self._classifier is None:
+            return ()
+        return needs_measures(self._classifier.features)
 
     def check_space(self, settings: RunSettings, fingerprint: str) -> None:
         """Refuse a classifier that was trained on other embeddings than those of a run."""
@@ -56,15 +61,16 @@ class Ranker:
 
     def check_measures(self, regions: Iterable[HasMeasures]) -> None:
         """Refuse regions none of which has what the classifier takes."""
-        names, regions = self.measures, list(regions)
-        if not names or any(has_all(one, names) for one in regions):
+        names = self.measures
+        regions = list(regions)
+        if not names or any(has_all(region, names) for region in regions):
             return
-        there = max((one.measures for one in regions), key=len, default={})
+        there = max((region.measures for region in regions), key=len, default={})
         missing = [name for name in names if name not in there]
-        what = "channels that it was trained on" if there else f"measures: {MEASURE}"
+        need = "channels that it was trained on" if there else f"measures: {MEASURE}"
         raise InputError(
             f"The classifier {self._name} takes {', '.join(missing)} of each region, which are "
-            f"missing here; it needs the {what}."
+            f"missing here; it needs the {need}."
         )
 
     def rank(
@@ -79,7 +85,8 @@ class Ranker:
 
         Shapes: embeddings (N, e), unit norm; texts (words, e).
         """
-        labels, limit = self.vocabulary.labels, self.vocabulary.threshold
+        labels = self.vocabulary.labels
+        limit = self.vocabulary.threshold
         if self._classifier is None:
             return rank(
                 embeddings,
@@ -102,12 +109,15 @@ def classifier_of(vocabulary: Vocabulary, texts: FloatArray) -> Classifier:
 
 
 def _with_words(classifier: Classifier, vocabulary: Vocabulary, texts: FloatArray) -> Classifier:
-    known = {*classifier.classes}
-    more = [label for label in vocabulary.full_labels if label.name not in known]
+    classes = {*classifier.classes}
+    more = [label for label in vocabulary.full_labels if label.name not in classes]
     if not more:
         return classifier
     places = [vocabulary.labels.index(label.name) for label in more]
-    rows = [row for row, owner in enumerate(vocabulary.owners) if owner in places]
+    rows = []
+    for row, owner in enumerate(vocabulary.owners):
+        if owner in places:
+            rows.append(row)
     return classifier.with_words(Vocabulary.of(more), texts[rows])
 
 

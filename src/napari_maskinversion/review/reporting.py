@@ -36,7 +36,8 @@ def with_decisions(bundle: Bundle, name: str) -> Bundle:
     """Return a bundle with the decisions that were saved with it as columns and records."""
     if not bundle.decisions or bundle.columns:
         return bundle
-    runs, image = read_saved(bundle.decisions, name), ImageIdentity()
+    runs = read_saved(bundle.decisions, name)
+    image = ImageIdentity()
     decisions = _restored(bundle, runs, image, any_image=True)
     return replace(
         bundle,
@@ -80,12 +81,14 @@ def decision_columns(
     results: Results, decisions: Mapping[RegionKey, Decision]
 ) -> dict[str, list[str]]:
     """Return columns for `Bundle`: decision, accepted_label, decided_at."""
-    rows = _of(results, decisions)
-    return {
-        "decision": ["undecided" if row is None else row.status for row in rows],
-        "accepted_label": ["" if row is None else row.label for row in rows],
-        "decided_at": ["" if row is None else row.time for row in rows],
-    }
+    columns: dict[str, list[str]] = {"decision": [], "accepted_label": [], "decided_at": []}
+    for decision in _of(results, decisions):
+        cells = ("undecided", "", "")
+        if decision is not None:
+            cells = (decision.status, decision.label, decision.time)
+        for column, cell in zip(columns.values(), cells, strict=True):
+            column.append(cell)
+    return columns
 
 
 def decision_records(
@@ -103,13 +106,14 @@ def _record(decision: Decision | None) -> dict[str, Any]:
     if decision is None:
         return {"decision": "undecided", "label": None, "time": None, "suggested": None}
     suggestion = decision.suggestion
+    suggested = None
+    if suggestion is not None:
+        suggested = {"label": suggestion.label, "rank": suggestion.rank, "by": suggestion.by}
     return {
         "decision": decision.status,
         "label": decision.label or None,
         "time": decision.time,
-        "suggested": None
-        if suggestion is None
-        else {"label": suggestion.label, "rank": suggestion.rank, "by": suggestion.by},
+        "suggested": suggested,
     }
 
 
@@ -126,30 +130,35 @@ def calibrate_from_files(model: str, files: Sequence[Path]) -> tuple[Calibration
             "Limits need results: name at least one results.npz; decision files alone do not hold "
             "margins and overlaps."
         )
-    contents = {path: read_bytes(path, "decision file", most=MOST_JSON) for path in logs}
-    runs = [run for path, data in contents.items() for run in read(data, str(path)).runs]
+    runs: list[Run] = []
+    for path in logs:
+        data = read_bytes(path, "decision file", most=MOST_JSON)
+        runs += read(data, str(path)).runs
     bundles = {path: open_archive(path) for path in archives}
     first = bundles[archives[0]].results
     _check(model, bundles)
-    by_region = {
-        (bundle.image.content, row.position, row.id): (row, right)
-        for path, bundle in bundles.items()
-        for row, right in decided(bundle, runs, path)
-    }
-    answers = list(by_region.values())  # a region that two files hold counts once
-    calibration = calibrate(
-        [row.margin for row, _ in answers],
-        [row.iou for row, _ in answers],
-        [right for _, right in answers],
-        source=", ".join(path.name for path in files),
-    )
+    by_region = {}
+    for path, bundle in bundles.items():
+        for row, right in decided(bundle, runs, path):
+            by_region[(bundle.image.content, row.position, row.id)] = (row, right)
+    margins = []
+    overlaps = []
+    is_right = []
+    for row, right in by_region.values():  # a region that two files hold counts once
+        margins.append(row.margin)
+        overlaps.append(row.iou)
+        is_right.append(right)
+    source = ", ".join(path.name for path in files)
+    calibration = calibrate(margins, overlaps, is_right, source=source)
     return calibration, first
 
 
 def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
     """Return the decided regions of saved results, and whether their suggestion was right."""
-    own = read_saved(bundle.decisions, str(path)) if bundle.decisions else ()
-    decisions = _restored(bundle, [*own, *runs], image_of(bundle))
+    saved_runs: tuple[Run, ...] = ()
+    if bundle.decisions:
+        saved_runs = read_saved(bundle.decisions, str(path))
+    decisions = _restored(bundle, [*saved_runs, *runs], image_of(bundle))
     answers: Answers = []
     # What was learned from these decisions would be right about them.
     for row in bundle.results.without_decisions().regions:
@@ -162,13 +171,15 @@ def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
 
 def _check(model: str, bundles: dict[Path, Bundle]) -> None:
     """Refuse results whose limits would differ: limits belong to weights, method and map."""
-    first, recipe = None, Recipe()
+    first = None
+    recipe = Recipe()
     for path, bundle in bundles.items():
         info = bundle.results.info
         if info.model != model:
             raise InputError(f"{path} holds results of the model {info.model}, not of {model}.")
         if first is None:
-            first, recipe = path, bundle.recipe.only(*_LIMITED)
+            first = path
+            recipe = bundle.recipe.only(*_LIMITED)
         elif recipe.differences(bundle.recipe):
             raise InputError(
                 f"{path} was computed with other weights, another method or another map than "
