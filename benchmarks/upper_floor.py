@@ -147,16 +147,28 @@ def archive_vectors(project: Any) -> Any:
 
 def decide_right_words(project: Any, name: str, number: int) -> None:
     """Accept the right words of the first regions of an image."""
+    from napari_maskinversion.app.review.decision_book import DecisionBook
+    from napari_maskinversion.app.review.decision_requests import DecisionRequest
     from napari_maskinversion.base.identity import RegionKey
-    from napari_maskinversion.batch.project_decisions import decide_steps
-    from napari_maskinversion.review.multi_image_decisions import DecisionRequest
 
     for region in range(1, DECIDED_EACH + 1):
-        word = made_project.word_of(number, region)
-        regions = {name: [RegionKey(region)]}
-        request = DecisionRequest(regions=regions, status="accepted", label=word)
-        for _, _, problem in decide_steps(project, request):
-            assert not problem, problem
+        request = DecisionRequest(
+            regions={name: [RegionKey(region)]},
+            status="accepted",
+            label=made_project.word_of(number, region),
+            **about_images(project, [name]),
+        )
+        outcome = DecisionBook().apply(request)
+        assert not outcome.problems, outcome.problems
+
+
+def about_images(project: Any, names: list[str]) -> dict[str, Any]:
+    """Return what tells a request which images of a project it is about."""
+    from napari_maskinversion.batch.project_decisions import ProjectRegions
+    from napari_maskinversion.batch.project_index import place_in
+
+    places = {name: place_in(project, name) for name in names}
+    return {"images": places, "source": ProjectRegions(project.file)}
 
 
 def taught_rows(project: Any, name: str, bundle: Any) -> dict[int, str | None]:
@@ -241,28 +253,29 @@ def status(subject: Subject) -> Iterator[Callable[[], object]]:
 
 
 def accept(subject: Subject) -> Iterator[Callable[[], object]]:
-    """*Accept* of one word in all images, above a confidence."""
+    """*Accept* of one word in all images, above a confidence; the index is as the files are."""
+    from napari_maskinversion.batch.project_index import ProjectIndex
+
+    ProjectIndex.fresh(subject.project)  # what an earlier question has put back is in it
     yield lambda: said(accepted(subject))
 
 
 def take_back(subject: Subject) -> Iterator[Callable[[], object]]:
     """*Undo* of that."""
-    from napari_maskinversion.app.project.images_work import decide_work
-    from napari_maskinversion.batch.project_decisions import take_back_steps
+    from napari_maskinversion.app.review.decision_book import DecisionBook
 
     decided = accepted(subject)
-    steps = partial(take_back_steps, decided=decided)
-    yield lambda: said(decide_work(subject.project, steps, len(decided.steps), None))
+    yield lambda: said(DecisionBook().take_back(decided))
 
 
 def accepted(subject: Subject) -> Any:
     """Accept one word in all images."""
-    from napari_maskinversion.app.project.images_work import decide_work
-    from napari_maskinversion.batch.project_decisions import accept_steps
+    from napari_maskinversion.app.review.decision_book import DecisionBook
+    from napari_maskinversion.app.review.decision_requests import WordRequest
 
-    names = list(subject.project.by_name)
-    steps = partial(accept_steps, names=names, word=made_project.WORDS[0], confidence=LEAST)
-    return decide_work(subject.project, steps, len(names), None)
+    about = about_images(subject.project, list(subject.project.by_name))
+    request = WordRequest(word=made_project.WORDS[0], confidence=LEAST, **about)
+    return DecisionBook().apply(request)
 
 
 def said(decided: Any) -> str:

@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,20 +25,15 @@ from napari_maskinversion.batch.opened import (
     write_place,
 )
 from napari_maskinversion.batch.project import read_project
-from napari_maskinversion.batch.project_decisions import (
-    accept_steps,
-    decide_steps,
-    summarize,
-    take_back_steps,
-)
+from napari_maskinversion.batch.project_decisions import summarize
 from napari_maskinversion.batch.project_index import archive_file
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.region_reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Decision
-from napari_maskinversion.review.multi_image_decisions import DecisionOutcome, DecisionRequest
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
+from tests.decisions import accept, take_back
 from tests.scenes import label_image, picture
 
 from .conftest import FAST, save
@@ -51,12 +45,6 @@ def computed(project, batch_once):
     opened = OpenProject.read(project)
     batch_once("two images", opened.out)
     return opened
-
-
-def accept(project, word, confidence=0.0, names=None):
-    steps = list(accept_steps(project, names or project.by_name, word, confidence))
-    done = {name: step for name, step, _ in steps if step}
-    return DecisionOutcome(word=word, steps=done, problems={n: w for n, _, w in steps if w})
 
 
 def suggested(project, word):
@@ -80,7 +68,7 @@ def test_a_word_is_accepted_in_all_images_and_taken_back_in_one(computed):
     assert sum(one.regions for one in summaries) == total
     assert sum(one.decided for one in summaries) == count
     assert accept(computed, word).count == 0  # nothing is decided twice
-    list(take_back_steps(computed, accepted))
+    take_back(accepted)
     assert sum(summarize(computed, name).decided for name in computed.by_name) == 0
     assert accept(computed, word, confidence=1.01).count == 0
 
@@ -93,8 +81,8 @@ def test_what_somebody_decided_since_stays_when_all_is_taken_back(computed, regi
     keys = [change.region for change in step]
     with reviewing(computed, name) as review:
         review.decide(Decision(region=keys[0], status="accepted", label="own word"))
-    taken = list(take_back_steps(computed, replace(accepted, steps={name: step[:regions]})))
-    assert keys[0] not in [change.region for change in taken[0][1]]
+    taken = take_back(replace(accepted, steps={name: step[:regions]}))
+    assert keys[0] not in [change.region for change in taken.steps.get(name, ())]
     with reviewing(computed, name) as review:
         assert review.decisions[keys[0]].label == "own word"
         assert len(review.decisions) == (len(keys) if regions else 1)
@@ -104,13 +92,11 @@ def test_an_image_that_is_open_elsewhere_is_named_and_the_others_go_on(computed)
     first, second = computed.by_name
     words = pd.read_parquet(computed.out / "regions.parquet")
     word = words[words["image"] == second]["suggestion"].iloc[0]
-    steps = {}
     with reviewing(computed, first):
-        for name, keys, problem in accept_steps(computed, computed.by_name, word, 0.0):
-            steps[name] = keys, problem
+        accepted = accept(computed, word)
     if any(words[words["image"] == first]["suggestion"] == word):
-        assert "another window" in steps[first][1]
-    assert len(steps[second][0]) > 0
+        assert "another window" in accepted.problems[first]
+    assert len(accepted.steps[second]) > 0
 
 
 def export(project, out, **options):
@@ -431,22 +417,3 @@ def test_decisions_about_other_pixels_do_not_count(computed):
 
     assert len(decisions_of(bundle, computed.path(name))) == len(accepted.steps[name])
     assert len(decisions_of(other, computed.path(name))) == 0
-
-
-def test_a_crash_between_two_images_loses_nothing(computed):
-    first, second = computed.by_name
-    bundles = {name: open_archive(archive_file(computed, name)) for name in computed.by_name}
-    regions = {name: [one.key for one in identities_of(made)] for name, made in bundles.items()}
-    steps = decide_steps(
-        computed, DecisionRequest(regions=regions, status="accepted", label="own word")
-    )
-    done = dict([next(steps)[:2]])
-    steps.close()  # nobody goes on
-    counts = [(one.decided, one.regions) for one in map(partial(summarize, computed), regions)]
-    assert counts == [(len(regions[first]),) * 2, (0, len(regions[second]))]
-    list(decide_steps(computed, DecisionRequest(regions=regions, status="rejected")))
-    list(take_back_steps(computed, DecisionOutcome(steps=done)))  # decided again since
-    with reviewing(computed, first) as review:
-        assert {one.status for one in review.decisions.values()} == {"rejected"}
-        review.undo()
-        assert len(review.decisions.accepted()) == len(regions[first])

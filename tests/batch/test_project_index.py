@@ -17,12 +17,13 @@ from napari_maskinversion.batch.finished import FILE
 from napari_maskinversion.batch.image_task import ARCHIVES, file_name
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
-from napari_maskinversion.batch.project_decisions import accept_steps, summarize
+from napari_maskinversion.batch.project_decisions import summarize
 from napari_maskinversion.batch.project_index import FOLDER, ProjectIndex
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.review.decisions import Decision
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
+from tests.decisions import accept
 from tests.library.made import WORDS, bundle, write_image
 
 COUNT = 4  # images of a project
@@ -331,10 +332,11 @@ def test_what_was_read_before_cancel_is_kept(project, monkeypatch):
 
 
 def test_decisions_go_to_the_files_and_to_the_index(project, monkeypatch):
-    monkeypatch.setattr(project_decisions, "_check_fresh", lambda *_: None)
+    monkeypatch.setattr(project_decisions.ProjectImages, "_check_fresh", lambda *_: None)
     before = {name: summarize(project, name) for name in project.by_name}
-    steps = list(accept_steps(project, project.by_name, WORDS[0], 0.5))
-    assert [(len(step), problem) for _, step, problem in steps] == [(2, ""), *[(3, "")] * 3]
+    accepted = accept(project, WORDS[0], 0.5)
+    assert [len(accepted.steps[name]) for name in project.by_name] == [2, 3, 3, 3]
+    assert not accepted.problems
     index = ProjectIndex.open(project)
     assert read_names(index, monkeypatch) == []  # it has them
     kept = contents(index)

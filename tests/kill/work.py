@@ -14,13 +14,16 @@ from urllib.request import urlopen
 import napari_maskinversion
 from napari_maskinversion.base import config_parts, preferences
 from napari_maskinversion.base.download import Download, RemoteFile, download
+from napari_maskinversion.batch import project_decisions
 from napari_maskinversion.batch import project_index as index_module
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project_index import FOLDER, ProjectIndex
 from napari_maskinversion.cli import app
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
 from tests.batch.test_project_index import COUNT, compute, decide
+from tests.decisions import decide as decide_many
 from tests.library.made import bundle
 from tests.review.decided import image, info, key, regions
 
@@ -96,6 +99,31 @@ def build_index(folder):
     while True:
         ProjectIndex.fresh(project)
         shutil.rmtree(project.out / FOLDER)
+
+
+def many_decisions(folder, told):
+    """Decide about all images of a project without end; a request is told once it is done."""
+    project_decisions.ProjectImages._check_fresh = lambda *_: None  # no batch has marked them
+    project = OpenProject.read(Path(folder))
+    regions = {name: [key(1), key(3)] for name in project.by_name}
+    first = last_turn_of_project(project) + 1
+    with Path(told).open("ab", buffering=0) as teller:
+        for turn in itertools.count(first):
+            outcome = decide_many(project, regions, "accepted", f"label {turn}")
+            assert not outcome.problems, outcome.problems
+            teller.write(b"%d\n" % turn)
+
+
+def last_turn_of_project(project):
+    """Return the number of the last request, which the labels have."""
+    turns = [0]
+    for name in project.by_name:
+        made = bundle(seed=int(name[6:-4]))
+        about = image_of(made), identities_of(made), made.results.info
+        with Review(*about, file=project.path(name)) as review:
+            labels = review.decisions.accepted().values()
+            turns += [int(label.split()[1]) for label in labels if label.startswith("label ")]
+    return max(turns)
 
 
 def prefer(*names):

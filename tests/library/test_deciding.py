@@ -2,13 +2,14 @@
 
 import pytest
 
+from napari_maskinversion.app.review.decision_book import DecisionBook
+from napari_maskinversion.app.review.decision_requests import DecisionRequest
 from napari_maskinversion.base.errors import InUseError
-from napari_maskinversion.base.identity import RegionKey
+from napari_maskinversion.base.identity import ImagePlace, RegionKey
 from napari_maskinversion.library.library import Library
-from napari_maskinversion.library.library_decisions import decide_steps, take_back_steps
+from napari_maskinversion.library.library_decisions import LibraryRegions
 from napari_maskinversion.library.store import Store
 from napari_maskinversion.review.decisions import Decision
-from napari_maskinversion.review.multi_image_decisions import DecisionOutcome, DecisionRequest
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
 
@@ -25,11 +26,19 @@ def library(tmp_path):
 
 
 def decide(library, ids, **verdict):
-    steps = list(decide_steps(library, ids, DecisionRequest(regions={}, **verdict)))
-    return DecisionOutcome(
-        steps={name: step for name, step, _ in steps if step},
-        problems={name: problem for name, _, problem in steps if problem},
+    rows = library.rows(ids=ids)
+    regions = {}
+    for name, region in zip(rows["image"], rows["region"], strict=True):
+        regions.setdefault(name, []).append(RegionKey(region))
+    images = {name: ImagePlace(name) for name in regions}
+    request = DecisionRequest(
+        regions=regions, images=images, source=LibraryRegions(library, ids), **verdict
     )
+    return DecisionBook().apply(request)
+
+
+def take_back(outcome):
+    return DecisionBook().take_back(outcome)
 
 
 def states(library):
@@ -57,7 +66,7 @@ def test_a_decision_about_several_images_is_found_by_their_reviews(library, tmp_
         assert own.decisions.accepted() == {RegionKey(1): "dust", RegionKey(3): "dust"}
         assert not own.restored.changed
         assert own.decisions.undoable == 1
-    list(take_back_steps(library, ids, decided))
+    take_back(decided)
     assert states(library) == before
     with reviewing(tmp_path) as own:
         assert not own.decisions
@@ -68,7 +77,7 @@ def test_what_was_decided_since_in_a_review_stays(library, tmp_path):
     decided = decide(library, ids, status="rejected")
     with reviewing(tmp_path) as own:
         own.decide(Decision(region=RegionKey(2), status="accepted", label="own word"))
-    list(take_back_steps(library, ids, decided))
+    take_back(decided)
     with reviewing(tmp_path) as own:
         assert dict(own.decisions.accepted()) == {RegionKey(2): "own word"}
         assert RegionKey(1) not in own.decisions
@@ -79,8 +88,10 @@ def test_only_images_that_were_decided_are_taken_back(library, tmp_path):
     ids = library.rows()["id"].iloc[[0, 4]].tolist()
     with reviewing(tmp_path, 1):
         decided = decide(library, ids, status="rejected")
-        (taken,) = take_back_steps(library, ids, decided)
-    assert (taken[0].endswith("image-0.png"), taken[2]) == (True, "")
+        taken = take_back(decided)
+    (name,) = taken.steps
+    assert name.endswith("image-0.png")
+    assert not taken.problems
 
 
 def test_decisions_that_the_library_cannot_take_are_saved_and_can_be_taken_back(
@@ -97,7 +108,7 @@ def test_decisions_that_the_library_cannot_take_are_saved_and_can_be_taken_back(
     (problem,) = decided.problems.values()
     assert problem == "saved with the image; the library could not take it: it is in use"
     assert (decided.count, states(library)) == (2, before)
-    list(take_back_steps(library, ids, decided))
+    take_back(decided)
     with reviewing(tmp_path) as own:
         assert not own.decisions
 

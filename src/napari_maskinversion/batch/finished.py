@@ -12,7 +12,9 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Self
 from urllib.parse import unquote
 
@@ -26,6 +28,7 @@ from ..base.reading import is_address, read_json, validated
 from ..engine.models.registry import own_model
 from ..engine.models.specs import DEMO, WEIGHTS_FILE, bundled_folder
 from ..language.captions.bank import TOP
+from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.json_files import to_json_types
 from ..regions.annotations.label_maps import map_files, read_names
 from ..regions.annotations.yolo import YOLO, class_names
@@ -247,7 +250,7 @@ def _settings(task: ImageTask) -> Any:
     settings = task.settings
     if not task.captions:  # how many there would be makes no difference
         settings = settings.changed({"top_captions": TOP})
-    values = _plain(settings.model_dump(mode="json", exclude=set(NO_RESULT)))
+    values = dict(_plain_settings(settings))
     # What tells weights from others, wherever they lie
     weights = own_model(task.model)
     if settings.model == DEMO:  # other versions of this program bundle other weights
@@ -257,7 +260,23 @@ def _settings(task: ImageTask) -> Any:
     return values
 
 
+@lru_cache(maxsize=8)  # Most images of a project have the same
+def _plain_settings(settings: RunSettings) -> Mapping[str, Any]:
+    values = _plain(settings.model_dump(mode="json", exclude=set(NO_RESULT)))
+    return MappingProxyType(values)
+
+
+@lru_cache(maxsize=8)
+def _plain_words(vocabulary: Vocabulary) -> Mapping[str, Any]:
+    """Return the words of a vocabulary without a classifier."""
+    words = asdict(vocabulary)
+    del words["learned"]
+    return MappingProxyType(_plain(words))
+
+
 def _words(task: ImageTask) -> Any:
+    if task.vocabulary is not None and task.vocabulary.learned is None:
+        return dict(_plain_words(task.vocabulary))
     if task.vocabulary is not None:
         words = asdict(task.vocabulary.chosen)
         # A classifier counts by its content, wherever it lies.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
 
 from ..base.errors import InputError, MaskInversionError
 from ..base.identity import RegionKey
@@ -14,37 +14,14 @@ from ..base.wording import one_line
 from ..language.labels.vocabulary import NONE_OF_THESE
 from ..library.library import Library
 from ..results.export.bundle import Bundle
-from ..review.decisions import Decision, Step, Suggestion
-from ..review.multi_image_decisions import DecisionOutcome, DecisionRequest, ImageStep, each_image
+from ..review.decisions import Decision
 from ..review.review import Review
+from ..review.stored_images import DecidedImage, StoredRegion, Summary, rows_by_content
 from .addresses import exists
 from .finished import differences, read_finished
 from .image_task import ARCHIVES, file_name
 from .opened import OpenProject
-from .project_index import (
-    IndexedImage,
-    ProjectIndex,
-    RegionRow,
-    archive_file,
-    decided_row,
-    library_row,
-)
-
-_WRITTEN_TOGETHER: Final = 250  # images; each write to the index waits for the disk
-ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What a list of images shows of one."""
-
-    regions: int | None = None  # None while they are not counted
-    decided: int = 0
-    flagged: int = 0  # Undecided regions whose suggestion is flagged
-    suggested: bool = False  # Whether there are suggestions
-    waiting: tuple[tuple[str, float], ...] = ()  # Word and confidence of undecided regions
-    words: frozenset[str] = frozenset()  # That were accepted, or are suggested
-    problem: str = ""  # Why it cannot be used; one line
+from .project_index import ProjectIndex, archive_file
 
 
 def keep_computed(
@@ -75,32 +52,6 @@ def add_to_library(project: OpenProject, name: str, library: Library | None = No
     if library is None or file is None:
         return 0
     return library.add(file, image=project.path(name))
-
-
-class DecidedImages:
-    """The images of a project while decisions are made about them: their counts, without files."""
-
-    def __init__(self, project: OpenProject) -> None:
-        index = ProjectIndex.open(project)
-        self._images = index.images()
-        self._regions = index.regions(self._images.values())
-
-    def take(self, name: str, step: Step, library: Library | None = None) -> Summary | None:
-        """Take decisions about an image, and pass them to a library that has it; count again."""
-        image = self._images.get(name)
-        if image is None:
-            return None
-        regions = {region.key: region for region in self._regions[name]}
-        rows = []
-        for change in step:
-            if (region := regions.get(change.region)) is not None:
-                regions[region.key] = decided_row(region, change.after)
-                rows.append(library_row(image, regions[region.key], change.after))
-        self._regions[name] = list(regions.values())
-        if library is not None:
-            with suppress(MaskInversionError, OSError):  # the files have them
-                library.store.update(image.identity.content, rows)
-        return _counted_rows(self._regions[name], suggested=image.suggested)
 
 
 def stale_reasons(project: OpenProject, name: str, captions: str | None = None) -> list[str]:
@@ -142,7 +93,7 @@ def summarize(project: OpenProject, name: str) -> Summary:
     return summaries(index, [name])[name]
 
 
-def _counted_rows(regions: Sequence[RegionRow], *, suggested: bool) -> Summary:
+def _counted_rows(regions: Sequence[StoredRegion], *, suggested: bool) -> Summary:
     """Do the same as `counted` with rows of an index."""
     undecided = [region for region in regions if region.decision == "undecided"]
     ranked = [region for region in undecided if region.confidence is not None]
@@ -183,116 +134,65 @@ def words_of(suggestions: Iterable[str], decisions: Iterable[Decision]) -> froze
     return frozenset(words - {"", NONE_OF_THESE})
 
 
-def accept_steps(
-    project: OpenProject, names: Iterable[str], word: str, confidence: float
-) -> Iterator[ImageStep]:
-    """Accept a word in many images wherever it is suggested and nothing is decided."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ProjectRegions:
+    """The regions of a project; decisions about them are passed on to a library that has them."""
 
-    def accept(known: _Known) -> Step:
-        likely = [
-            region
-            for region in known.regions
-            if region.suggestion == word
-            and region.confidence is not None
-            and region.confidence >= confidence - ROUNDING
-        ]
-        if not any(region.decision == "undecided" for region in likely):
-            return ()
-        _check_fresh(project, known.image.name)
+    file: Path
+    library: Library | None = None
 
-        def decide(review: Review) -> Step:
-            decisions = [
-                Decision(
-                    region=region.key, status="accepted", label=word, suggestion=_suggestion(region)
-                )
-                for region in likely
-                if region.key not in review.decisions
-            ]
-            return review.decide(*decisions) if decisions else ()
-
-        return known.decide(decide)
-
-    return _each(project, names, lambda _, known: () if known is None else accept(known))
+    def open(self, names: Sequence[str]) -> ProjectImages:
+        """Read images of the project and their index as they are now."""
+        return ProjectImages(OpenProject.read(self.file), names, self.library)
 
 
-def decide_steps(project: OpenProject, request: DecisionRequest) -> Iterator[ImageStep]:
-    """Decide about regions of many images."""
+class ProjectImages:
+    """The images of a project, see `StoredImages`."""
 
-    def decide(name: str, known: _Known | None) -> Step:
-        if known is None:
-            raise InputError("it has no suggestions any more; compute it again first")
-        _check_fresh(project, name)
-        wanted = set(request.regions[name])
-        regions = [region for region in known.regions if region.key in wanted]
-        decisions = request.decisions({region.key: _suggestion(region) for region in regions})
-        return known.decide(lambda review: review.decide(*decisions) if decisions else ())
+    def __init__(
+        self, project: OpenProject, names: Sequence[str], library: Library | None = None
+    ) -> None:
+        self.project = project
+        self._library = library
+        listed = [name for name in names if name in project.by_name]
+        self._index = ProjectIndex.fresh(project, listed)
+        self._images = self._index.images(listed)
+        self._regions = self._index.regions(self._images.values())
 
-    return _each(project, request.regions, decide)
-
-
-def take_back_steps(project: OpenProject, decided: DecisionOutcome) -> Iterator[ImageStep]:
-    """Take back what was decided in many images, unless somebody has decided again."""
-
-    def take_back(name: str, known: _Known | None) -> Step:
-        step = decided.steps[name]
-        if known is None or not step:
-            return ()
-        return known.decide(lambda review: review.take_back(step))
-
-    return _each(project, decided.steps, take_back)
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """An image of the index with its regions."""
-
-    index: ProjectIndex
-    image: IndexedImage
-    regions: Sequence[RegionRow]
-
-    def decide(self, decide: Callable[[Review], Step]) -> Step:
-        """Decide in the file of the image."""
-        return self.index.decide(self.image, self.regions, decide)
-
-
-def _each(
-    project: OpenProject, names: Iterable[str], decide: Callable[[str, _Known | None], Step]
-) -> Iterator[ImageStep]:
-    """Decide image by image in the images' files; the index learns of it, some at a time."""
-    names = list(names)
-    index = ProjectIndex.fresh(project, [name for name in names if name in project.by_name])
-    images = index.images(names)
-    regions = index.regions(images.values())
-
-    def work(name: str) -> Step:
-        if problem := index.problems.get(name):
+    def regions(self, name: str) -> Sequence[StoredRegion] | None:
+        """Return the regions of an image."""
+        if problem := self._index.problems.get(name):
             raise InputError(problem)
-        if name not in images:
-            return decide(name, None)
-        return decide(name, _Known(index, images[name], regions[name]))
+        return self._regions.get(name)
 
-    try:
-        for number, image_step in enumerate(each_image(names, work), 1):
-            if not number % _WRITTEN_TOGETHER:
-                index.keep_decided()
-            yield image_step
-    finally:  # also if nobody goes on
-        index.keep_decided()
+    def review(self, name: str, *, fresh: bool) -> Review:
+        """Open the decisions about an image."""
+        if fresh:
+            self._check_fresh(name)
+        return self._index.review(self._images[name], self._regions[name])
 
+    def _check_fresh(self, name: str) -> None:
+        if not exists(file := self.project.path(name)):
+            raise InputError(f"its file is not there any more: {file}")
+        if reasons := stale_reasons(self.project, name):
+            raise InputError(
+                f"it was computed from other {', '.join(reasons)}; compute it again first"
+            )
 
-def _check_fresh(project: OpenProject, name: str) -> None:
-    if not exists(file := project.path(name)):
-        raise InputError(f"its file is not there any more: {file}")
-    if reasons := stale_reasons(project, name):
-        raise InputError(f"it was computed from other {', '.join(reasons)}; compute it again first")
+    def keep(self, images: Sequence[DecidedImage]) -> Mapping[str, str]:
+        """Bring decisions to the index and to the library."""
+        self._index.keep(self._images, images)
+        for image in images:
+            decisions = {change.region: change.after for change in image.step}
+            self._regions[image.name] = [
+                region.decided(decisions[region.key]) if region.key in decisions else region
+                for region in self._regions[image.name]
+            ]
+        if self._library is not None:
+            with suppress(MaskInversionError, OSError):  # the files have them
+                self._library.store.update(rows_by_content(images))
+        return {}
 
-
-def _suggestion(region: RegionRow) -> Suggestion | None:
-    if region.confidence is None or region.similarity is None:
-        return None
-    return Suggestion(
-        label=region.suggestion,
-        rank=1,
-        similarity=region.similarity,
-        score=region.confidence,
-    )
+    def summary(self, name: str) -> Summary | None:
+        """Count the regions of an image."""
+        return _counted_rows(self._regions[name], suggested=self._images[name].suggested)

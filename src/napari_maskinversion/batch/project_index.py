@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,10 +45,10 @@ from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.export.catalogue import FORMATS
 from ..results.spaces import Space
-from ..review.decision_file import decision_files
-from ..review.decisions import Decision, Step, class_of
+from ..review.decision_file import DecisionPlaces, find_places
 from ..review.reporting import decided_bundle, image_of
 from ..review.review import Review
+from ..review.stored_images import DecidedImage, StoredRegion
 from .finished import FILE
 from .image_task import ALWAYS, ARCHIVES, file_name
 from .index_checksums import are_right, follow_changes, renew
@@ -98,30 +98,19 @@ class IndexedImage:
         return dict(self.origin)
 
 
-class RegionRow(NamedTuple):
-    """A region as decisions about it need it."""
-
-    key: RegionKey
-    mask_hash: str
-    box: tuple[int, int, int, int]
-    suggestion: str
-    confidence: float | None  # None: it was not ranked
-    similarity: float | None
-    flagged: bool
-    decision: str
-    label: str  # That was accepted; else the suggestion, or "" if that was rejected
-
-    @property
-    def identity(self) -> RegionIdentity:
-        """What tells it from others."""
-        return RegionIdentity(self.key, self.mask_hash, self.box)
-
-
 class _Known(NamedTuple):
     """What tells whether an image has to be read again."""
 
     content: str  # Hash of its pixels
     stamp: str
+
+
+class _ImageFiles(NamedTuple):
+    """The files that an image is read from."""
+
+    archive: Path
+    mark: Path
+    decisions: DecisionPlaces
 
 
 class _ReadImage(NamedTuple):
@@ -134,14 +123,6 @@ class _ReadImage(NamedTuple):
     halves: HalfArray
     identity: ImageIdentity
     about: str  # JSON
-
-
-class _Decided(NamedTuple):
-    """Decisions that are saved, and that the index does not have yet."""
-
-    image: IndexedImage
-    rows: list[dict[str, Any]]  # The regions that were decided, see `library_row`
-    stamp: str  # Of the files with these decisions
 
 
 def archive_file(project: OpenProject, name: str) -> Path | None:
@@ -174,7 +155,10 @@ class ProjectIndex:
     library: Library
     notes: list[str] = field(default_factory=list)  # What was done about the index, one line each
     problems: dict[str, str] = field(default_factory=dict)  # Why images are missing, by name
-    _decided: list[_Decided] = field(default_factory=list)
+    # By the image's name and the hash of its pixels, as they were looked for last
+    _files: dict[tuple[str, str], _ImageFiles] = field(default_factory=dict)
+    # Of images that are under review, if their files were those that the index knows
+    _reviewed: dict[str, _ImageFiles] = field(default_factory=dict)
 
     @classmethod
     def open(cls, project: OpenProject) -> Self:
@@ -418,21 +402,28 @@ class ProjectIndex:
 
     def _stamp(self, name: str, content: str) -> str:
         """Return size and time of all files that an image is read from, and its place."""
-        return self._stamp_of(name, self._files_of(name, content))
+        return self._stamp_of(name, self._find_files(name, content))
 
-    def _files_of(self, name: str, content: str) -> list[Path]:
+    def _find_files(self, name: str, content: str) -> _ImageFiles:
         """Return the files that an image is read from.
 
         ``content`` is the hash of its pixels: decisions about them follow a renamed image.
         """
         path = self.project.path(name)
         folder = self.project.out / ARCHIVES / file_name(name)
-        files = [folder / FORMATS[ALWAYS].file, folder / FILE]
-        return [*files, *decision_files(path, ImageIdentity(path.name, content=content))]
+        identity = ImageIdentity(path.name, content=content)
+        files = _ImageFiles(
+            archive=folder / FORMATS[ALWAYS].file,
+            mark=folder / FILE,
+            decisions=find_places(path, identity),
+        )
+        self._files[name, content] = files
+        return files
 
-    def _stamp_of(self, name: str, files: Sequence[Path]) -> str:
+    def _stamp_of(self, name: str, files: _ImageFiles) -> str:
         place = ":".join(map(str, place_in(self.project, name)))
-        return " ".join([*map(_file_state, files), place])
+        every = (files.archive, files.mark, *files.decisions.files)
+        return " ".join([*map(_file_state, every), place])
 
     # -- what it knows -------------------------------------------------------------------------
 
@@ -441,20 +432,21 @@ class ProjectIndex:
         known = {row["name"]: row for row in self._rows_of(names, "*")}
         return {name: _image_of(known[name]) for name in self.project.by_name if name in known}
 
-    def regions(self, images: Iterable[IndexedImage]) -> dict[str, list[RegionRow]]:
+    def regions(self, images: Iterable[IndexedImage]) -> dict[str, list[StoredRegion]]:
         """Return the regions of images, by the images' names."""
-        names = {image.number: image.name for image in images}
-        regions: dict[str, list[RegionRow]] = {name: [] for name in names.values()}
+        by_number = {image.number: image for image in images}
+        regions: dict[str, list[StoredRegion]] = {image.name: [] for image in by_number.values()}
         query = (
             "SELECT image, plane, region, mask_hash, y0, x0, y1, x1, suggestion, confidence,"
             " similarity, flagged, decision, label FROM regions"
             " WHERE image IN (SELECT value FROM json_each(?)) ORDER BY id"
         )
         with self.library.store.reading() as database:
-            for row in database.execute(query, (json.dumps(list(names)),)):
-                image, plane, region, mask_hash, y0, x0, y1, x1, suggestion = tuple(row)[:9]
+            for row in database.execute(query, (json.dumps(list(by_number)),)):
+                number, plane, region, mask_hash, y0, x0, y1, x1, suggestion = tuple(row)[:9]
                 confidence, similarity, flagged, decision, label = tuple(row)[9:]
-                region_row = RegionRow(
+                image = by_number[number]
+                stored = StoredRegion(
                     key=RegionKey(region, plane_of(plane)),
                     mask_hash=mask_hash,
                     box=(y0, x0, y1, x1),
@@ -464,74 +456,55 @@ class ProjectIndex:
                     flagged=bool(flagged),
                     decision=decision,
                     label=label,
+                    date=image.created,
                 )
-                regions[names[image]].append(region_row)
+                regions[image.name].append(stored)
         return regions
 
     # -- decisions -----------------------------------------------------------------------------
 
-    def decide(
-        self,
-        image: IndexedImage,
-        regions: Sequence[RegionRow],
-        decide: Callable[[Review], Step],
-    ) -> Step:
-        """Decide about regions of an image in its file; `keep_decided` brings that to the index."""
-        identities = [region.identity for region in regions if region.mask_hash]
-        path = self.project.path(image.name)
-        files = self._files_of(image.name, image.identity.content)
-        with Review(image.identity, [*identities, *image.unreached], image, file=path) as review:
-            is_current = self._stamp_of(image.name, files) == image.stamp
-            step = decide(review)
-            # The review locks its file: what it holds now are the decisions known here.
-            stamp = self._stamp_of(image.name, files)
-        if step and is_current:
-            by_key = {region.key: region for region in regions}
-            rows = [
-                library_row(image, decided_row(by_key[change.region], change.after), change.after)
-                for change in step
-                if change.region in by_key
-            ]
-            self._decided.append(_Decided(image, rows, stamp))
-        return step
+    def review(self, image: IndexedImage, regions: Sequence[StoredRegion]) -> Review:
+        """Open the decisions about an image, which stay locked until they are closed.
 
-    def keep_decided(self) -> None:
-        """Write what was decided to the index; if that fails, the next refresh does it."""
-        decided, self._decided = self._decided, []
-        if not decided:
-            return
+        They are on the disk after `sync_together`.
+        """
+        identities = [region.identity for region in regions if region.mask_hash]
+        key = image.name, image.identity.content
+        files = self._files[key] if key in self._files else self._find_files(*key)
+        review = Review(
+            image.identity,
+            [*identities, *image.unreached],
+            image,
+            file=self.project.path(image.name),
+            places=files.decisions,
+            sync=False,
+        )
+        if self._stamp_of(image.name, files) == image.stamp:
+            self._reviewed[image.name] = files
+        return review
+
+    def keep(self, images: Mapping[str, IndexedImage], decided: Sequence[DecidedImage]) -> None:
+        """Write decisions to the index while their files are locked.
+
+        What cannot be written, the next refresh reads from the files.
+        """
+        stamps: dict[str, str] = {}
+        for image in decided:
+            files = self._reviewed.pop(image.name, None)
+            if files is not None:
+                stamps[image.name] = self._stamp_of(image.name, files)
         with suppress(MaskInversionError, OSError), self._writing() as database:
-            for image, rows, stamp in decided:
+            for image in decided:
+                if image.name not in stamps:  # the files had changed before this decision
+                    continue
+                indexed = images[image.name]
                 cursor = database.execute(
                     f"UPDATE {_TABLE} SET stamp = ? WHERE name = ? AND stamp = ?",
-                    (stamp, image.name, image.stamp),
+                    (stamps[image.name], image.name, indexed.stamp),
                 )
                 if not cursor.rowcount:  # somebody has read the image again
                     continue
-                self.library.store.decide(database, [image.number], rows)
-
-
-def decided_row(region: RegionRow, decision: Decision | None) -> RegionRow:
-    """Return a region after a decision, as `rows_of` has it; None makes it undecided."""
-    if decision is None:
-        return region._replace(decision="undecided", label=region.suggestion)
-    label = class_of(decision.status, decision.label, region.suggestion)
-    return region._replace(decision=decision.status, label=label)
-
-
-def library_row(
-    image: IndexedImage, region: RegionRow, decision: Decision | None
-) -> dict[str, Any]:
-    """Return what `Store.update` needs of a region after a decision."""
-    box = dict(zip(("y0", "x0", "y1", "x1"), region.box, strict=True))
-    return {
-        "plane": plane_text(region.key.position),
-        "region": region.key.id,
-        **box,
-        "label": region.label,
-        "decision": region.decision,
-        "date": image.created if decision is None else decision.time,
-    }
+                self.library.store.decide(database, [indexed.number], image.rows)
 
 
 def _about(bundle: Bundle, identity: ImageIdentity) -> str:

@@ -175,7 +175,7 @@ class Library:
         int
             How many regions were changed; others of the same number have another box.
         """
-        return self.store.update(bundle.image.content, rows_of(bundle))
+        return self.store.update({bundle.image.content: rows_of(bundle)})
 
     def image_of(self, id: int) -> tuple[ImagePlace, ImageIdentity]:
         """Return where the image of a region is, and what it shows: its name and hash."""

@@ -5,27 +5,18 @@ The library knows no outlines, only numbers and boxes: a later review matches a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError, MaskInversionError
-from ..base.identity import (
-    ImageIdentity,
-    ImagePlace,
-    RegionIdentity,
-    RegionKey,
-    identify_image,
-    plane_of,
-)
+from ..base.identity import ImagePlace, RegionKey, identify_image, plane_of
 from ..base.reading import is_address
 from ..base.wording import one_line
 from ..images.opening import open_image
-from ..review.decisions import Decision, Step, Suggestion, class_of
-from ..review.multi_image_decisions import DecisionOutcome, DecisionRequest, ImageStep, each_image
 from ..review.review import Review
-from .store import Store
+from ..review.stored_images import DecidedImage, StoredRegion, Summary, rows_by_content
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,40 +24,71 @@ if TYPE_CHECKING:
     from .library import Library
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LibraryRegions:
+    """Some regions of a library; their images are called by their paths."""
+
+    library: Library
+    ids: Sequence[int]
+
+    def open(self, names: Sequence[str]) -> LibraryImages:
+        """Read the regions."""
+        return LibraryImages(self.library, self.ids)
+
+
+class LibraryImages:
+    """Images of some regions of a library, see `StoredImages`."""
+
+    def __init__(self, library: Library, ids: Sequence[int]) -> None:
+        table = library.rows(ids=ids)
+        self._library = library
+        self._spaces = library.info()["spaces"]
+        self._rows: dict[str, list[Any]] = {}
+        for name, rows in table.groupby(names_of(table), sort=False):
+            self._rows[str(name)] = list(rows.itertuples())
+
+    def regions(self, name: str) -> Sequence[StoredRegion] | None:
+        """Return the regions of an image."""
+        rows = self._rows.get(name)
+        return None if rows is None else [_stored_region(row) for row in rows]
+
+    def review(self, name: str, *, fresh: bool) -> Review:
+        """Open the decisions about an image whose pixels are those that the library knows."""
+        first = self._rows[name][0]
+        place, known_image = self._library.image_of(int(first.id))
+        if not place.path or is_address(place.path):
+            raise InputError("it is not known where this image is on this computer")
+        with open_image(Path(place.path), place.series) as stack:
+            image = identify_image(known_image.name, stack.levels[0])
+        if image.content != known_image.content:
+            raise InputError("the image has changed since its regions were added")
+        identities = [_stored_region(row).identity for row in self._rows[name]]
+        origin = _SpaceOrigin(self._spaces[first.space])
+        return Review(image, identities, origin, file=Path(first.image), sync=False)
+
+    def keep(self, images: Sequence[DecidedImage]) -> Mapping[str, str]:
+        """Bring decisions to the library; they are saved with their images, whatever it says."""
+        try:
+            self._library.store.update(rows_by_content(images))
+        except (MaskInversionError, OSError) as error:
+            why = f"saved with the image; the library could not take it: {one_line(error)}"
+            return {image.name: why for image in images}
+        return {}
+
+    def summary(self, name: str) -> Summary | None:
+        """Return None: nobody counts the images of a library."""
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What a library knows of the run of its regions."""
+class _SpaceOrigin:
+    """What a library knows of the run that its regions come from."""
 
     space: dict[str, Any]
 
     def provenance(self) -> dict[str, Any]:
         model = {"name": self.space["model"], "fingerprint": self.space["space"].partition("/")[0]}
         return {"software": {}, "model": model, "config": None, "vocabulary": None, "window": None}
-
-
-def decide_steps(
-    library: Library, ids: Sequence[int], request: DecisionRequest
-) -> Iterator[ImageStep]:
-    """Decide about regions, image by image, in the images' files and then in the library."""
-
-    def decide(_: str, own: Review, rows: Sequence[Any]) -> Step:
-        decisions = request.decisions({key_of(row): _suggestion(row) for row in rows})
-        return own.decide(*decisions) if decisions else ()
-
-    return _each(library, ids, decide)
-
-
-def take_back_steps(
-    library: Library, ids: Sequence[int], decided: DecisionOutcome
-) -> Iterator[ImageStep]:
-    """Take back what `decide_steps` did about these regions."""
-
-    def take_back(name: str, own: Review, _: Sequence[Any]) -> Step:
-        return own.take_back(decided.steps.get(name, ()))
-
-    table = library.rows(ids=ids)  # also of images that were left out
-    own = table["id"][names_of(table).isin(list(decided.steps))]
-    return _each(library, own.tolist(), take_back)
 
 
 def names_of(rows: pd.DataFrame) -> pd.Series[str]:
@@ -77,61 +99,16 @@ def names_of(rows: pd.DataFrame) -> pd.Series[str]:
     return names
 
 
-def key_of(row: Any) -> RegionKey:
-    """Return what results call a region of a library."""
-    return RegionKey(int(row.region), plane_of(row.plane))
-
-
-def _each(
-    library: Library,
-    ids: Sequence[int],
-    decide: Callable[[str, Review, Sequence[Any]], Step],
-) -> Iterator[ImageStep]:
-    table, spaces = library.rows(ids=ids), library.info()["spaces"]
-    parts = {str(name): rows for name, rows in table.groupby(names_of(table), sort=False)}
-    missed: dict[str, str] = {}  # Why the library lacks decisions that are saved
-
-    def work(name: str) -> Step:
-        rows: list[Any] = list(parts[name].itertuples())
-        regions = [
-            RegionIdentity(key_of(row), "", (row.y0, row.x0, row.y1, row.x1)) for row in rows
-        ]
-        image, info = _identified(library, rows[0].id), _Known(spaces[rows[0].space])
-        with Review(image, regions, info, file=Path(rows[0].image)) as own:
-            step = decide(name, own, rows)
-            states = [_state(row, own.decisions.get(key_of(row))) for row in rows]
-        try:
-            Store(library.folder).update(image.content, states)
-        except (MaskInversionError, OSError) as error:
-            missed[name] = f"saved with the image; the library could not take it: {one_line(error)}"
-        return step
-
-    for name, step, problem in each_image(parts, work):
-        yield name, step, problem or missed.get(name, "")
-
-
-def _identified(library: Library, id: int) -> ImageIdentity:
-    place, known = library.image_of(int(id))
-    if not place.path or is_address(place.path):
-        raise InputError("it is not known where this image is on this computer")
-    with open_image(Path(place.path), place.series) as stack:
-        image = identify_image(known.name, stack.levels[0])
-    if image.content != known.content:
-        raise InputError("the image has changed since its regions were added")
-    return image
-
-
-def _state(row: Any, decision: Decision | None) -> dict[str, Any]:
-    """Return what a row is by now, as `rows_of` has it."""
-    state = {name: getattr(row, name) for name in ("plane", "region", "y0", "x0", "y1", "x1")}
-    if decision is None:
-        return {**state, "label": row.suggestion, "decision": "undecided", "date": row.date}
-    label = class_of(decision.status, decision.label, row.suggestion)
-    return {**state, "label": label, "decision": decision.status, "date": decision.time}
-
-
-def _suggestion(row: Any) -> Suggestion | None:
-    if not row.suggestion:
-        return None
-    sure = float("nan") if row.confidence is None else float(row.confidence)
-    return Suggestion(label=row.suggestion, rank=1, similarity=float("nan"), score=sure)
+def _stored_region(row: Any) -> StoredRegion:
+    return StoredRegion(
+        key=RegionKey(int(row.region), plane_of(row.plane)),
+        mask_hash="",
+        box=(row.y0, row.x0, row.y1, row.x1),
+        suggestion=row.suggestion,
+        confidence=row.confidence,
+        similarity=None,
+        flagged=row.flagged == 1,
+        decision=row.decision,
+        label=row.label,
+        date=row.date,
+    )

@@ -487,15 +487,19 @@ class Store:
         )
         return int(here["id"]), gone
 
-    def update(self, content: str, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Set what was decided about regions of an image; return how many changed."""
-        query = "SELECT id FROM images WHERE content = ? AND content <> ''"
+    def update(self, decided: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
+        """Set what was decided about regions, by the hash of their image; return how many changed.
+
+        Images that are not here are left out; without any, nothing is written.
+        """
         with self.reading() as database:
-            if database.execute(query, (content,)).fetchone() is None:
+            if not _images_with(database, decided):
                 return 0
+        changed = 0
         with self.writing() as database:
-            images = [row["id"] for row in database.execute(query, (content,))]
-            return self.decide(database, images, rows)
+            for content, images in _images_with(database, decided).items():
+                changed += self.decide(database, images, decided[content])
+        return changed
 
     def decide(
         self,
@@ -677,3 +681,15 @@ def _bytes(space: Space) -> int:
 def _next_file(name: str) -> str:
     head, number = name.removesuffix(".f16").rsplit("-", 1)
     return f"{head}-{int(number) + 1}.f16"
+
+
+def _images_with(database: sqlite3.Connection, contents: Iterable[str]) -> dict[str, list[int]]:
+    """Return the numbers of images by the hash of their pixels, of those that are here."""
+    query = (
+        "SELECT id, content FROM images"
+        " WHERE content <> '' AND content IN (SELECT value FROM json_each(?))"
+    )
+    numbers: dict[str, list[int]] = {}
+    for row in database.execute(query, (json.dumps(list(contents)),)):
+        numbers.setdefault(row["content"], []).append(row["id"])
+    return numbers

@@ -20,7 +20,7 @@ from heapq import merge
 from io import BytesIO
 from pathlib import Path
 from threading import Lock as ThreadLock
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -370,10 +370,27 @@ def _list_place(path: Path, identity: ImageIdentity) -> None:
             places.write(b"\n" + line if is_cut_off else line)
 
 
+class DecisionPlaces(NamedTuple):
+    """Where decisions about an image are looked for; most of these files are not there."""
+
+    named: tuple[Path, ...]  # By the image's file, in the order in which they are written to
+    followed: tuple[Path, ...]  # Of the image under an earlier name
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All of them."""
+        return (*self.named, *self.followed)
+
+
+def find_places(image: Path | None, identity: ImageIdentity) -> DecisionPlaces:
+    """Return where decisions about an image are looked for."""
+    named = _places(image, identity)
+    return DecisionPlaces(tuple(named), tuple(_followed(image, identity, named)))
+
+
 def decision_files(image: Path | None, identity: ImageIdentity) -> list[Path]:
     """Return where decisions about an image are looked for; most of these files are not there."""
-    places = _places(image, identity)
-    return [*places, *_followed(image, identity, places)]
+    return list(find_places(image, identity).files)
 
 
 def has_decisions(image: Path | None, identity: ImageIdentity) -> bool:
@@ -399,13 +416,28 @@ def _by_time(files: Iterable[Sequence[Run]]) -> tuple[Run, ...]:
     return tuple(runs)
 
 
+class _Unsynced(NamedTuple):
+    """What was appended to a file and not synced."""
+
+    end: int  # Of the bytes before
+    is_new: bool  # Whether the file was made for it
+
+
 class DecisionFile:
     """A decision file, locked for this program."""
 
-    def __init__(self, image: Path | None, identity: ImageIdentity) -> None:
+    def __init__(
+        self,
+        image: Path | None,
+        identity: ImageIdentity,
+        places: DecisionPlaces | None = None,
+    ) -> None:
+        """Lock and read the file; ``places`` are those of `find_places`, if they are known."""
         self.notes: list[str] = []
         self._identity = identity
-        *beside, self.path = _places(image, identity)
+        if places is None:
+            places = find_places(image, identity)
+        *beside, self.path = places.named
         for path in beside:
             if refusal := _refusal(path):
                 self.notes.append(f"{path} cannot be written to ({refusal}).")
@@ -415,10 +447,9 @@ class DecisionFile:
             self.notes.append(f"Decisions are saved in {self.path}.")
         self._lock = _lock(self.path)
         try:
-            followed = _followed(image, identity)
-            for path in followed:
+            for path in places.followed:
                 self.notes.append(f"The image was renamed or moved: its decisions are in {path}.")
-            contents = {path: _read(path) for path in (*_places(image, identity), *followed)}
+            contents = {path: _read(path) for path in places.files}
             for path, content in contents.items():
                 self._note(path, content)
             self._set_end(contents[self.path])
@@ -428,29 +459,57 @@ class DecisionFile:
             # Copied with the first write: they are found only until an image takes the old name.
             self._inherited: tuple[Run, ...] = ()
             if not is_own:
-                self._inherited = _by_time(contents[path].runs for path in followed)
+                self._inherited = _by_time(contents[path].runs for path in places.followed)
             self.runs = _by_time(content.runs for content in contents.values())
             # The file as this program left it: another one has changed it, or not.
             self._known = _inode_and_size(self.path)
+            # What is written, but perhaps not on the disk yet
+            self._unsynced: _Unsynced | None = None
         except BaseException:
             self._lock.release()
             raise
 
-    def append(self, lines: bytes, everything: Callable[[], bytes]) -> None:
-        """Append lines; they are on the disk when this returns.
+    def append(self, lines: bytes, everything: Callable[[], bytes], *, sync: bool = True) -> None:
+        """Append lines; they are on the disk when this returns, or without ``sync``, after `sync`.
 
         If another program has changed the file, everything is appended.
         """
         try:
-            self._write(lines, everything)
+            self._write(lines, everything, sync=sync)
         except OSError as error:
-            raise NotSavedError(
-                f"The decision is not saved yet: {self.path} could not be written "
-                f"({error.strerror or error}). It is kept, and written with the next one; make "
-                "room, or export the results elsewhere."
-            ) from error
+            raise self._not_saved(error) from error
         except InputError as error:
             raise NotSavedError(f"The decision is not saved yet: {error}") from error
+
+    def sync(self) -> Path | None:
+        """Bring what was appended to the disk; return the folder in which the file is new.
+
+        The file is on the disk once that folder is, see `sync_folder`.
+        """
+        unsynced, self._unsynced = self._unsynced, None
+        if unsynced is None:
+            return None
+        try:
+            file = os.open(self.path, os.O_RDWR)
+            try:
+                os.fsync(file)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(file, unsynced.end)
+                raise
+            finally:
+                os.close(file)
+        except OSError as error:
+            self._known = (-1, None)  # everything is due
+            raise self._not_saved(error) from error
+        return self.path.parent if unsynced.is_new else None
+
+    def _not_saved(self, error: OSError) -> NotSavedError:
+        return NotSavedError(
+            f"The decision is not saved yet: {self.path} could not be written "
+            f"({error.strerror or error}). It is kept, and written with the next one; make "
+            "room, or export the results elsewhere."
+        )
 
     def close(self) -> None:
         """Unlock the file."""
@@ -477,7 +536,7 @@ class DecisionFile:
                 parts.append(_line(run.model_dump()) + lines_of(run.entries))
         return b"".join(parts)
 
-    def _write(self, lines: bytes, everything: Callable[[], bytes]) -> None:
+    def _write(self, lines: bytes, everything: Callable[[], bytes], *, sync: bool) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not self.path.exists()
         file = os.open(self.path, _FLAGS, 0o666)
@@ -495,19 +554,24 @@ class DecisionFile:
                 if status.st_size > self._end:
                     os.ftruncate(file, self._end)
                 _write_all(file, data)
-                os.fsync(file)
+                if sync:
+                    os.fsync(file)
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(file, self._end)
                 raise
         finally:
             os.close(file)
+        if not sync:
+            before = self._unsynced
+            self._unsynced = _Unsynced(self._end, is_new) if before is None else before
         self._end += len(data)
         self._known = (status.st_ino, self._end)
         self._line_break = b""
         self._inherited = ()
         if is_new:
-            sync_folder(self.path.parent)
+            if sync:
+                sync_folder(self.path.parent)
             if self.path.name.endswith(SUFFIX):
                 _list_place(self.path, self._identity)
 

@@ -7,8 +7,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+from ..base.atomic_files import sync_folder
+from ..base.errors import NotSavedError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
-from .decision_file import DIGITS, Action, DecisionFile, Entry, header_of, lines_of, read_saved
+from .decision_file import (
+    DIGITS,
+    Action,
+    DecisionFile,
+    DecisionPlaces,
+    Entry,
+    header_of,
+    lines_of,
+    read_saved,
+)
 from .decisions import Change, Decision, Decisions, Step, Suggestion, now
 from .matching import restore
 
@@ -37,9 +48,16 @@ class Review:
         *,
         file: Path | None = None,
         any_image: bool = False,
+        places: DecisionPlaces | None = None,
+        sync: bool = True,
     ) -> None:
+        """Open the decisions; ``places`` are those of `find_places`, if they are known.
+
+        Without ``sync`` decisions are on the disk only after `sync_together`.
+        """
         self.image = image
-        self._file = DecisionFile(file, image)
+        self._sync = sync
+        self._file = DecisionFile(file, image, places)
         try:
             self.restored = restore(self._file.runs, image, regions, any_image=any_image)
             self.decisions: Decisions = self.restored.decisions
@@ -115,7 +133,8 @@ class Review:
             header = b""
             if self._run_is_new:
                 header = self._header()
-            self._file.append(header + lines_of(self._unsaved), self.saved)
+            lines = header + lines_of(self._unsaved)
+            self._file.append(lines, self.saved, sync=self._sync)
             self._unsaved.clear()
             self._run_is_new = False
 
@@ -146,6 +165,10 @@ class Review:
         if new:
             self.decide(*new)
         return len(new)
+
+    def sync(self) -> Path | None:
+        """Bring decisions to the disk that were saved without that; see `DecisionFile.sync`."""
+        return self._file.sync()
 
     def close(self, *, lose_unsaved: bool = False) -> None:
         """Close the file, so that others can review this image."""
@@ -189,6 +212,26 @@ class Review:
         for key, decision in self.decisions.items():
             entries.append(Entry.of("keep", 0, self._regions[key], decision))
         return entries
+
+
+def sync_together(reviews: Sequence[Review]) -> dict[Review, NotSavedError]:
+    """Bring the decisions of several reviews to the disk; return why some are not there.
+
+    Each folder with new files is synced once.
+    """
+    errors: dict[Review, NotSavedError] = {}
+    folders: set[Path] = set()
+    for review in reviews:
+        try:
+            folder = review.sync()
+        except NotSavedError as error:
+            errors[review] = error
+            continue
+        if folder is not None:
+            folders.add(folder)
+    for folder in folders:
+        sync_folder(folder)
+    return errors
 
 
 def _after(change: Change) -> tuple[object, ...]:

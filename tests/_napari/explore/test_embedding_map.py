@@ -9,12 +9,12 @@ from qtpy.QtGui import QMouseEvent
 from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion._napari.explore.map_view import MapView
+from napari_maskinversion.app.review.decision_requests import DecisionOutcome, TakeBackRequest
 from napari_maskinversion.app.session import Action, RegionPlace
 from napari_maskinversion.base.identity import ImagePlace, RegionKey
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.decisions import Change, Decision
-from napari_maskinversion.review.multi_image_decisions import DecisionOutcome
 from tests.library.made import bundle
 
 _LEFT, _NONE = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
@@ -195,7 +195,12 @@ def test_regions_of_a_library_are_on_the_map_and_open_where_they_are(qtbot, pane
     # It follows decisions made elsewhere, and says that there are more regions.
     view.color.setCurrentText("decision")
     taken = Change(RegionKey(2), None, Decision(region=RegionKey(2), status="rejected"))
-    panel.session.review.decided.emit(None, DecisionOutcome(steps={"image-5.png": (taken,)}), {})
+    outcome = DecisionOutcome(
+        request=TakeBackRequest(DecisionOutcome()),
+        places={"image-5.png": ImagePlace("image-5.png")},
+        steps={"image-5.png": (taken,)},
+    )
+    panel.session.decisions.changed.emit(outcome)
     assert "rejected 1" in view.legend.text()
     library.add(bundle(2, seed=6, decisions=["accepted", "rejected"]))
     panel.session.explore.library_changes += 1

@@ -1,6 +1,7 @@
 """The gallery: a wall of regions, in order, and one decision about all that are marked."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,21 +10,22 @@ from qtpy.QtCore import QItemSelection, Qt
 
 from napari_maskinversion._napari.explore.gallery import Gallery
 from napari_maskinversion._napari.explore.gallery_model import SORTS, WallModel, arranged
-from napari_maskinversion._napari.images import across
+from napari_maskinversion._napari.review import decision_worker
+from napari_maskinversion._napari.review.decision_worker import DecisionWorker
+from napari_maskinversion._napari.review.review_keeper import ReviewKeeper
 from napari_maskinversion.app.explore.region_sources import IMAGE, LIBRARY, PROJECT, RegionTable
+from napari_maskinversion.app.review.decision_requests import DecisionOutcome, TakeBackRequest
 from napari_maskinversion.app.session import ProjectState, RegionPlace, outdated
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.base.identity import RegionKey
+from napari_maskinversion.base.identity import ImagePlace, RegionKey
 from napari_maskinversion.base.progress import tick
 from napari_maskinversion.batch.opened import OpenProject
-from napari_maskinversion.batch.project_decisions import decide_steps
+from napari_maskinversion.batch.project_decisions import ProjectRegions
 from napari_maskinversion.batch.project_index import archive_file, place_in
-from napari_maskinversion.library import library_decisions
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.store import Store
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Change, Decision
-from napari_maskinversion.review.multi_image_decisions import DecisionOutcome, DecisionRequest
 from tests._napari.images.conftest import (
     cancelled_after,
     decided,
@@ -33,6 +35,7 @@ from tests._napari.images.conftest import (
     review,
     settled,
 )
+from tests.decisions import decide
 from tests.library.made import bundle, write_image
 
 
@@ -148,7 +151,7 @@ def test_one_key_decides_about_regions_of_all_images_and_one_takes_it_back(
     settled(qtbot, panel)
     assert {one for one, _ in states(gallery)} == {"rejected"}
     with monkeypatch.context() as patch:  # what could not be taken back can be once more
-        patch.setattr(across, "decide_work", cannot)
+        patch.setattr(decision_worker, "save_decisions", cannot)
         gallery.undo()
         settled(qtbot, panel)
     qtbot.keyClick(gallery.wall, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
@@ -172,7 +175,8 @@ def test_what_a_cancelled_undo_has_taken_back_is_not_taken_back_again(
     if not others:  # the image shown is under review by now, which takes back its part by itself
         qtbot.waitUntil(lambda: panel.review.state is not None)
     with monkeypatch.context() as patch:
-        patch.setattr(across, "decide_work", cancelled_after(others, across.decide_work))
+        work = cancelled_after(others, decision_worker.save_decisions)
+        patch.setattr(decision_worker, "save_decisions", work)
         gallery.undo()
         settled(qtbot, panel)
     assert panel.foot.status.text().endswith("Undo takes back the rest.")
@@ -267,9 +271,8 @@ def test_what_was_decided_last_is_saved_when_the_window_closes(qtbot, panel, com
 def test_a_missing_image_is_left_out_as_missing(computed_once, tmp_path):
     project = OpenProject.read(shutil.copytree(computed_once, tmp_path / "copy"))
     project.path("cell-1.png").unlink()
-    request = DecisionRequest(regions={"cell-1.png": [RegionKey(1)]}, status="rejected")
-    ((_, _, problem),) = decide_steps(project, request)
-    assert problem.startswith("its file is not there any more")
+    outcome = decide(project, {"cell-1.png": [RegionKey(1)]}, "rejected")
+    assert outcome.problems["cell-1.png"].startswith("its file is not there any more")
 
 
 def test_a_click_opens_the_region_on_its_image(qtbot, panel, computed):
@@ -323,59 +326,69 @@ def test_regions_of_a_library_are_decided_and_taken_back(
         library.add(bundle(4, seed), image=write_image(tmp_path, seed))
     gallery = section_of
     gallery._session.explore.library = library
+
+    def over():
+        qtbot.waitUntil(lambda: gallery._session.status.many is None)
+
     opened(qtbot, gallery, LIBRARY)
     mark(gallery, 1, 6)
     with monkeypatch.context() as patch:  # they are saved, and can be undone
         patch.setattr(Store, "update", cannot)
         gallery.decide("accepted", "dust")
         gallery.decide("accepted", "dust")
-        assert messages.pop() == "Wait until the work before is over."
-        qtbot.waitUntil(lambda: not gallery.decider.busy)
-    assert "image-0.png: saved with the image; the library" in messages.pop()
+        assert messages.pop() == "Wait until the work before is over, or cancel it."
+        over()
+    said = messages.pop()
+    assert "image-1.png: saved with the image; the library could not take it" in said
+    assert said.endswith("And 1 more.")
     assert not len(library.rows(decision="accepted"))
-    for work in (cannot, library_decisions.take_back_steps):
+    for work in (cannot, decision_worker.save_decisions):
         assert gallery.buttons["undo"].isEnabled()
         with monkeypatch.context() as patch:
-            patch.setattr(library_decisions, "take_back_steps", work)
+            patch.setattr(decision_worker, "save_decisions", work)
             gallery.undo()
-            qtbot.waitUntil(lambda: not gallery.decider.busy)
+            over()
     assert not gallery.buttons["undo"].isEnabled()
     mark(gallery, 1, 6)
     gallery.decide("accepted", "dust")
-    qtbot.waitUntil(lambda: not gallery.decider.busy)
+    over()
     assert [at for at, one in enumerate(states(gallery)) if one == ("accepted", "dust")] == [1, 6]
     assert list(library.rows(decision="accepted")["label"]) == ["dust"] * 2
     gallery.undo()
-    qtbot.waitUntil(lambda: not gallery.decider.busy)
+    over()
     assert {one for one, _ in states(gallery)} == {"undecided"}
     assert not len(library.rows(decision="accepted"))
     # A typed word is the known one; what an image does not take is said, and stays to be undone.
     mark(gallery, 0, 4)
     gallery.word.setEditText(" WHITE  cell")
     qtbot.keyClick(gallery.word.lineEdit(), Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: not gallery.decider.busy)
+    over()
     assert states(gallery)[4] == ("accepted", "white cell")
     (tmp_path / "image-0.png").rename(tmp_path / "away.png")
     gallery.undo()
-    qtbot.waitUntil(lambda: not gallery.decider.busy)
+    over()
     assert "image-0.png" in messages[-1]
     assert [states(gallery)[row][0] for row in (0, 4)] == ["accepted", "undecided"]
     (tmp_path / "away.png").rename(tmp_path / "image-0.png")
     with monkeypatch.context() as patch:  # only the rest is taken back by now
-        steps, asked = library_decisions.take_back_steps, []
+        work, asked = decision_worker.save_decisions, []
         patch.setattr(
-            library_decisions,
-            "take_back_steps",
-            lambda where, ids, last: asked.extend(last.steps) or steps(where, ids, last),
+            decision_worker,
+            "save_decisions",
+            lambda task, is_saved: asked.extend(task.pending) or work(task, is_saved),
         )
         gallery.undo()
-        qtbot.waitUntil(lambda: not gallery.decider.busy)
+        over()
     assert asked == [(tmp_path / "image-0.png").as_posix()]
     assert {one for one, _ in states(gallery)} == {"undecided"}
     # What another part of the panel decides in a project whose images the library has.
     taken = Change(RegionKey(2), None, Decision(region=RegionKey(2), status="rejected"))
-    files = {"one": ((tmp_path / "image-0.png").as_posix(), 0)}
-    gallery._session.review.decided.emit(None, DecisionOutcome(steps={"one": (taken,)}), files)
+    outcome = DecisionOutcome(
+        request=TakeBackRequest(DecisionOutcome()),
+        places={"one": ImagePlace((tmp_path / "image-0.png").as_posix())},
+        steps={"one": (taken,)},
+    )
+    gallery._session.decisions.changed.emit(outcome)
     assert states(gallery)[1] == ("rejected", "")
     gallery._session.explore.library_changes += 1
     assert "There are newer ones" in gallery.about.text()
@@ -383,12 +396,16 @@ def test_regions_of_a_library_are_decided_and_taken_back(
 
 @pytest.fixture
 def section_of(shared, qtbot):
-    """The gallery by itself."""
+    """The gallery, and what carries out its decisions, by themselves."""
     gallery = Gallery(shared)
     qtbot.addWidget(gallery)
-    gallery.follow()
+    keeper = ReviewKeeper(shared.viewer, shared.session, gallery)
+    decider = DecisionWorker(shared.session, keeper, gallery)
+    for topic in (gallery, decider):
+        topic.follow()
     yield gallery
-    gallery.stop()
+    for topic in (decider, gallery):
+        topic.stop()
 
 
 def made_table(count, read):
@@ -408,15 +425,23 @@ def made_table(count, read):
 def test_decisions_about_another_project_are_not_taken_back(section_of):
     gallery, session = section_of, section_of._session
     session.project.state = ProjectState("cells", (), file="cells.yaml")
-    table, asked = made_table(1, []), []
-    table.frame["box"], table.frame["area"] = [(0, 0, 5, 5)], 25
+    table = made_table(1, [])
+    table.frame["box"], table.frame["area"], table.frame["id"] = [(0, 0, 5, 5)], 25, 1
+    table.frame["image"] = "cell-1.png"
+    table.source = lambda _: ProjectRegions(Path("cells.yaml"))
     gallery._show(table)
     mark(gallery, 0)
-    session.review.decide.connect(asked.append)
+    requests = []
+    session.review.decide.disconnect()  # nobody else answers
+    session.review.decide.connect(requests.append)
     gallery.decide("rejected")
     key = RegionKey(1)
     step = (Change(key, None, Decision(region=key, status="rejected")),)
-    session.review.decided.emit(asked[0], DecisionOutcome(steps={"cell-1.png": step}), {})
+    (request,) = requests
+    outcome = DecisionOutcome(
+        request=request, places=request.images, source=request.source, steps={"cell-1.png": step}
+    )
+    session.decisions.changed.emit(outcome)
     assert gallery.buttons["undo"].isEnabled()
     session.project.state = ProjectState("others", (), file="others.yaml")
     assert not gallery.buttons["undo"].isEnabled()

@@ -1,8 +1,6 @@
 """A project of three small images, one with suggestions, and an empty window with the panel."""
 
 import shutil
-from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -152,12 +150,21 @@ def undo_all(qtbot, panel):
 
 
 def cancelled_after(count, work):
-    """Return work that decides about images, and that somebody cancels after so many."""
+    """Return work that saves decisions in files, and that somebody cancels after so many images."""
 
-    def decide_work(project, steps, **more):
-        return replace(work(project, lambda one: islice(steps(one), count), **more), stopped=True)
+    def save_decisions(task, is_saved):
+        unreached = task.pending[count:]
+        del task.pending[count:]
+        work(task, is_saved)
+        task.pending, task.stopped = unreached, True
+        return task
 
-    return decide_work
+    return save_decisions
+
+
+def stopped(task, is_saved):
+    """Save no decisions, since somebody has cancelled before the first image."""
+    return cancelled_after(0, lambda *_: None)(task, is_saved)
 
 
 def redo_elsewhere(project, name):

@@ -9,23 +9,21 @@ from collections import Counter
 import pytest
 from qtpy.QtWidgets import QFileDialog
 
-from napari_maskinversion._napari.images import across
-from napari_maskinversion._napari.review import review_keeper
+from napari_maskinversion._napari.review import decision_worker, review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
-from napari_maskinversion.app.project.images_work import About, suggest_work
+from napari_maskinversion.app.project.images_work import suggest_work
 from napari_maskinversion.app.session import Action, staleness
 from napari_maskinversion.app.work.driver import Job, show
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project, write_project
-from napari_maskinversion.batch.project_decisions import Summary
 from napari_maskinversion.batch.project_index import archive_file
 from napari_maskinversion.results.export import bundle as bundle_module
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import MANY
-from napari_maskinversion.review.multi_image_decisions import DecisionOutcome
 from napari_maskinversion.review.reporting import identities_of, image_of
 from napari_maskinversion.review.review import Review
+from napari_maskinversion.review.stored_images import Summary
 from tests._napari.tasks import do
 from tests.scenes import label_image, picture
 
@@ -41,6 +39,7 @@ from .conftest import (
     redo_elsewhere,
     review,
     settled,
+    stopped,
     suggested,
     undo_all,
 )
@@ -249,7 +248,7 @@ def test_what_waits_for_a_review_can_be_cancelled(qtbot, panel, accepting, slow_
     slow_review.set()
     qtbot.waitUntil(lambda: not panel.session.review.opening)
     assert panel.review.state is not None
-    assert not panel.images.across.worker.busy
+    assert not panel.review.decider.busy
     assert not panel.review.state.review.decisions
 
 
@@ -271,11 +270,13 @@ def test_undo_waits_for_the_review_that_is_being_opened(qtbot, panel, computed, 
 def test_decisions_that_go_on_while_the_panel_is_closed_are_counted_when_it_opens_again(
     qtbot, panel, computed, monkeypatch
 ):
-    work, closed = across.decide_work, threading.Event()
-    monkeypatch.setattr(across, "decide_work", lambda *a, **k: closed.wait(60) and work(*a, **k))
+    work, closed = decision_worker.save_decisions, threading.Event()
+    monkeypatch.setattr(
+        decision_worker, "save_decisions", lambda *about: closed.wait(60) and work(*about)
+    )
     second = open_archive(archive_file(panel.images.project, "cell-2.png")).results
     accept(panel, second.regions[0].suggestion)
-    qtbot.waitUntil(lambda: panel.images.across.deciding.busy)
+    qtbot.waitUntil(lambda: panel.review.decider.busy)
     panel.shut_down()
     closed.set()
     qtbot.waitUntil(lambda: decided(computed)[1] > 0)
@@ -293,7 +294,7 @@ def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
 ):
     bundle = open_archive(archive_file(panel.images.project, "cell-2.png"))
     accept_all(qtbot, panel, bundle.results.regions[0].suggestion)
-    monkeypatch.setattr(across, "decide_work", lambda *_, **__: DecisionOutcome(stopped=True))
+    monkeypatch.setattr(decision_worker, "save_decisions", stopped)
     undo_all(qtbot, panel)
     assert "takes back the rest" in panel.foot.status.text()
     monkeypatch.undo()
@@ -317,7 +318,8 @@ def test_what_a_cancelled_undo_has_taken_back_is_not_taken_back_again(
     before = decided(project)
     assert before[0] == before[1] > 0
     with monkeypatch.context() as patch:
-        patch.setattr(across, "decide_work", cancelled_after(1, across.decide_work))
+        work = cancelled_after(1, decision_worker.save_decisions)
+        patch.setattr(decision_worker, "save_decisions", work)
         undo_all(qtbot, panel)
     assert "takes back the rest" in panel.foot.status.text()
     assert decided(project) == [0, before[1]]
@@ -333,15 +335,15 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
     shutil.copytree(project, other)
     went_on = threading.Event()
 
-    def slow(*_, **__):
+    def slow(task, _):
         while panel.images.project.folder == project:
             show(Job("..."))
             time.sleep(0.01)
         went_on.set()
-        show(About("cell-2.png", Summary(regions=2, decided=2)))
-        return DecisionOutcome(steps={"cell-2.png": [(1, ())]})
+        show({"cell-2.png": Summary(regions=2, decided=2)})
+        return task
 
-    monkeypatch.setattr(across, "decide_work", slow)
+    monkeypatch.setattr(decision_worker, "save_decisions", slow)
     open_project(qtbot, panel, project)
     panel.images.ahead.forget()
     panel.images.part.together.accept.click()

@@ -9,8 +9,8 @@ from qtpy.QtWidgets import QApplication, QStyleOptionViewItem
 
 from napari_maskinversion._napari.images.images_model import images_filter
 from napari_maskinversion._napari.images.images_widget import ImagesWidget
-from napari_maskinversion.batch.project_decisions import Summary
 from napari_maskinversion.results.region_result import RegionResult
+from napari_maskinversion.review.stored_images import Summary
 
 from .conftest import review
 

@@ -4,18 +4,18 @@ import errno
 import os
 import shutil
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
-from napari_maskinversion.app.project.images_work import About, decide_work, suggest_work
+from napari_maskinversion.app.project.images_work import About, suggest_work
 from napari_maskinversion.app.project.project_disk import Edits, ProjectDisk, defaults
 from napari_maskinversion.app.project.project_opening import (
     count_regions,
     is_computed,
     open_project_image,
 )
+from napari_maskinversion.app.review.decision_book import DecisionBook
 from napari_maskinversion.app.work.driver import Job
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.base import progress, reading
@@ -26,15 +26,15 @@ from napari_maskinversion.batch import opened as batch_opened
 from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
-from napari_maskinversion.batch.project_decisions import add_to_library, decide_steps
+from napari_maskinversion.batch.project_decisions import add_to_library
 from napari_maskinversion.language.labels.label import Label
 from napari_maskinversion.language.labels.presets import vocabulary_of
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.learning.classifier import Classifier
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.settings import RunSettings
-from napari_maskinversion.review.multi_image_decisions import DecisionRequest
 from tests._napari.tasks import do
+from tests.decisions import region_request
 
 from .conftest import save
 
@@ -61,11 +61,10 @@ def test_decisions_that_were_saved_when_it_stopped_are_in_the_library(computed_o
     names, library = ("cell-1.png", "cell-2.png"), Library.new(tmp_path / "library")
     for name in names:
         add_to_library(opened, name, library)
-    request = DecisionRequest(regions={name: [RegionKey(1)] for name in names}, status="rejected")
-    steps, last = partial(decide_steps, request=request), "Image 1 of 2"
-    work = partial(decide_work, opened, steps, 2, library)
-    ended, _ = do(work, lambda value: isinstance(value, Job) and last in value.text)
-    assert (ended.count, ended.stopped) == (2, True)
+    regions, last = {name: [RegionKey(1)] for name in names}, "Image 1 of 2"
+    task = DecisionBook().start(region_request(opened, regions, "rejected", library=library))
+    do(task.run, lambda value: isinstance(value, Job) and last in value.text)
+    assert (task.outcome.count, task.outcome.stopped) == (2, True)
     assert len(library.rows(decision="rejected")) == 2
 
 

@@ -48,7 +48,7 @@ def test_the_project_keeps_how_decisions_ranked_an_image_and_a_batch_keeps_it_to
     state = review(qtbot, panel)
     for row, word in ((0, "wolf"), (1, "dog")):
         panel.session.select(row)
-        panel.review.deciding.accept_typed(word)
+        panel.review.actions.accept_typed(word)
     ranked(qtbot, panel)
     shown = suggestions(panel.session.run.results)
     assert shown != suggestions(before)

@@ -16,6 +16,8 @@ from qtpy.QtWidgets import QDockWidget, QFileDialog, QTableWidget
 
 from napari_maskinversion._napari.layers.heatmap import DIMMED, OPACITY
 from napari_maskinversion._napari.layers.overlays import CROP_SIDE
+from napari_maskinversion._napari.review.review_keeper import place_of
+from napari_maskinversion.app.review.decision_requests import WordRequest
 from napari_maskinversion.app.session import changed_rows, outdated, session_of
 from napari_maskinversion.results.export.catalogue import FORMATS
 
@@ -264,7 +266,9 @@ def test_a_review_goes_on_where_nothing_is_decided_yet_and_says_why_to_look(qtbo
     press(qtbot, canvas(reviewing), "N")
     assert part.flag.text() == "Low resolution"
     reviewing.results.table.selectRow(0)
-    session.review.accept_word.emit("dog", 0.0)  # of many images, on another tab
+    images = {"this one": place_of(reviewing.review.keeper.target)}
+    request = WordRequest(word="dog", confidence=0.0, images=images, source=None)
+    session.decisions.apply(request)  # of many images, on another tab
     assert selected(reviewing) == 2
     press(qtbot, canvas(reviewing), ["Escape"])
     reviewing.results.table.selectRow(2)

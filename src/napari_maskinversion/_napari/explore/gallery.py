@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from qtpy.QtCore import Qt
@@ -22,15 +22,21 @@ from ...app.explore.region_sources import (
     shown_file,
     words_of,
 )
+from ...app.review.decision_requests import SHOWN as SHOWN_IMAGE
+from ...app.review.decision_requests import (
+    DecisionOutcome,
+    DecisionRequest,
+    Outline,
+    TakeBackRequest,
+)
 from ...app.session import RegionPlace, ResultRecord, Topic, only_ranked_again, same_run
-from ...app.work.driver import Job, show
+from ...app.work.driver import Job
 from ...base.errors import InputError
 from ...base.identity import ImagePlace, RegionKey
 from ...base.wording import counted
-from ...library.library import Library
+from ...batch.project_decisions import ProjectRegions
 from ...library.thumbnails import Pixels
-from ...review.decisions import Status, Step
-from ...review.multi_image_decisions import DecisionOutcome, DecisionRequest, ImageStep, Outline
+from ...review.decisions import Status
 from ..widgets.keys import REVIEW, named
 from ..widgets.sections import (
     HAS_OWN_KEYS,
@@ -62,14 +68,12 @@ class Gallery(Topic, QWidget):
         super().__init__()
         self._viewer, self._session = shared.viewer, shared.session
         self._table = no_regions()
-        self._asked: object = None  # the decision that is being made
         self._only: list[
             tuple[ImagePlace, RegionKey]
         ] = []  # what "in Review" shows, if it was asked
         self._linking = False  # marks come from the session, or go there
-        # To undo: in a library with its numbers there
         self._record: ResultRecord | None = None  # The results that "This image" shows
-        self._done: list[_Decisions] = []  # What can be taken back, the last one at the end
+        self._done: list[DecisionOutcome] = []  # What can be taken back, the last one at the end
         self.opener = button("Open the gallery", _TIP, self.open)
         content = QWidget()
         stack(content, self.opener, margins=(4, 4, 4, 4))
@@ -94,8 +98,6 @@ class Gallery(Topic, QWidget):
         self.word = combo_box(name="Word for the marked regions", tip=tip, typed=True)
         self.loader = Worker("latest", "Reading the regions", self._show, self._cannot, parent=self)
         self.pictures = Worker("latest", "Reading pictures", None, refuse, parent=self)
-        name = "Deciding in the library"
-        self.decider = Worker("queue", name, self._decided_in_library, refuse, parent=self)
         self._look_later = debouncer(self, _LOOK, self._look)
         self._follow_later = debouncer(self, _FOLLOW, self._follow_review)
         self._mark_later = debouncer(self, _LOOK, self._mark_elsewhere)
@@ -124,8 +126,7 @@ class Gallery(Topic, QWidget):
         self.wall.opened.connect(lambda row: open_region(self._session, self._table.place(row)))
         self.wall.seen.connect(self._look_later.throttle)
         self.wall.selectionModel().selectionChanged.connect(self._marked)
-        for worker in (self.loader, self.decider):
-            worker.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
+        self.loader.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
         self.pictures.progressed.connect(self._take_pictures)
         self._show(no_regions())
 
@@ -138,7 +139,7 @@ class Gallery(Topic, QWidget):
         project = self._session.project.events
         explore = self._session.explore.events
         self.after(self._answer, self._session.explore.show_gallery)
-        self.after(self._decided, self._session.review.decided)
+        self.after(self._decided, self._session.decisions.changed)
         self.after(self._record_changed, run.record)
         self.after(lambda _: self._table.find_here(self._session), project.state)
         self.after(self._mark_here, review.row, review.rows, review.marked)
@@ -154,7 +155,7 @@ class Gallery(Topic, QWidget):
         """Follow the session no more, and close the dock."""
         super().stop()
         self._record = None
-        for worker in (self.loader, self.pictures, self.decider):
+        for worker in (self.loader, self.pictures):
             worker.drop()
         for later in (self._look_later, self._mark_later, self._follow_later):
             later.cancel()
@@ -196,7 +197,7 @@ class Gallery(Topic, QWidget):
             return  # as after each decision: `follow` takes the suggestions
         is_new = not same_run(before, record)
         if is_new:  # the review undoes what was decided about the results before
-            self._done = [done for done in self._done if not done.are_shown]
+            self._done = [done for done in self._done if SHOWN_IMAGE not in done.steps]
         if is_new or (record is not None and record.settled):
             self._source_changed(IMAGE)
         self._table.find_here(self._session)
@@ -206,7 +207,9 @@ class Gallery(Topic, QWidget):
         if file != self._file:
             self._file = file
             # The images of another project may have the same names.
-            self._done = [done for done in self._done if done.library is not None or done.are_shown]
+            self._done = [
+                done for done in self._done if not isinstance(done.source, ProjectRegions)
+            ]
             self._say_count()
             self._source_changed(PROJECT)
 
@@ -360,8 +363,6 @@ class Gallery(Topic, QWidget):
     def decide(self, status: Status, label: str = "") -> None:
         """Decide about all marked regions at once."""
         rows, table = self.wall.marked, self._table
-        if self._is_busy():
-            return
         if not len(rows):
             refuse(_NOTHING)
             return
@@ -373,116 +374,44 @@ class Gallery(Topic, QWidget):
         seen: dict[str, dict[RegionKey, Outline]] = {}
         for row, image, key in zip(rows, frame["image"], keys, strict=True):
             seen.setdefault(image, {})[key] = table.outline(row)
-        regions = {image: list(own) for image, own in seen.items()}
-        request = DecisionRequest(regions=regions, status=status, label=label, seen=seen)
-        if (library := table.library) is not None:
-            from ...library.library_decisions import decide_steps
-
-            ids = tuple(frame["id"].tolist())
-            steps = partial(decide_steps, library, ids, request)
-            self.decider.start(partial(_decide_each, steps, ids, library))
-            return
-        self._asked = request
+        regions: dict[str, list[RegionKey]] = {}
+        files: dict[str, ImagePlace] = {}
+        for image, outlines in seen.items():
+            regions[image] = list(outlines)
+            files[image] = table.file(image)
+        request = DecisionRequest(
+            regions=regions,
+            status=status,
+            label=label,
+            seen=seen,
+            images=files,
+            source=None if table.source is None else table.source(frame["id"].tolist()),
+        )
         self._session.review.decide.emit(request)
 
     def undo(self) -> None:
         """Take back the last decision of the gallery, in all images."""
-        if not self._done or self._is_busy():
-            return
-        last = self._done[-1]
-        if last.library is not None:
-            from ...library.library_decisions import take_back_steps
+        if self._done:
+            self._session.review.decide.emit(TakeBackRequest(self._done[-1]))
 
-            steps = partial(take_back_steps, last.library, last.ids, last.outcome)
-            self.decider.start(partial(_decide_each, steps, last.ids, last.library, last.outcome))
-            return
-        if last.are_shown:  # by the review, at once
-            self._undone(last.outcome, None)
-        self._session.review.take_back.emit(last.outcome)
-
-    def _undone(self, undone: DecisionOutcome, remaining: DecisionOutcome | None) -> None:
-        """Keep only what remains to be taken back of an outcome."""
-        kept: list[_Decisions] = []
-        for done in self._done:
-            if done.outcome is not undone:
-                kept.append(done)
-            elif remaining is not None:
-                kept.append(done._replace(outcome=remaining))
-        self._done = kept
-        self._say_count()
-
-    def _is_busy(self) -> bool:
-        """Whether earlier decisions are still being saved, which is said."""
-        many = self._session.status.many is not None
-        if many or self.decider.busy:
-            refuse(f"Wait until the work before is over{', or cancel it' * many}.")
-        return many or self.decider.busy
-
-    def _decided(
-        self, asked: object, decided: DecisionOutcome, files: Mapping[str, ImagePlace]
-    ) -> None:
+    def _decided(self, outcome: DecisionOutcome) -> None:
         """Show decisions about images, and keep those of the gallery to be taken back."""
-        if isinstance(asked, DecisionOutcome):
-            self._keep(_Decisions(decided), asked)
-        elif asked is not None and asked is self._asked:
-            self._keep(_Decisions(decided))
-        self._table.take(decided, files)
+        request = outcome.request
+        if request is None:
+            return  # the open review is followed with its suggestions, after a pause
+        if isinstance(request, TakeBackRequest):
+            self._keep_rest(request.outcome, request.outcome.rest(outcome))
+        elif isinstance(request, DecisionRequest) and outcome.count:
+            self._done.append(outcome)
+        self._table.take(outcome)
         self._redraw()
 
-    def _keep(self, done: _Decisions, undone: DecisionOutcome | None = None) -> None:
-        """Keep what can be taken back."""
-        if undone is not None:
-            self._undone(undone, undone.rest(done.outcome))
-        elif done.outcome.count:
-            self._done.append(done)
-
-    def _decided_in_library(self, answer: _LibraryAnswer) -> None:
-        self._keep(answer.done, answer.undone)
-        outcome = answer.done.outcome
-        self._session.review.decided.emit(None, outcome, {})
-        if not outcome.problems:
-            return
-        image, why = next(iter(outcome.problems.items()))
-        text = f"{image}: {why.rstrip('.')}."
-        if len(outcome.problems) > 1:
-            text += f" And {len(outcome.problems) - 1:,} more."
-        refuse(text)
-
-
-class _Decisions(NamedTuple):
-    """Decisions that the gallery can take back."""
-
-    outcome: DecisionOutcome
-    ids: tuple[int, ...] = ()  # Of the regions in a library
-    library: Library | None = None  # That decides about them; None: their images do
-
-    @property
-    def are_shown(self) -> bool:
-        """Whether they are about the image in view."""
-        return "" in self.outcome.steps
-
-
-class _LibraryAnswer(NamedTuple):
-    """What a library has decided."""
-
-    done: _Decisions
-    undone: DecisionOutcome | None  # What was to be taken back; None if it was a new decision
-
-
-def _decide_each(
-    steps: Callable[[], Iterable[ImageStep]],
-    ids: tuple[int, ...],
-    library: Library,
-    undone: DecisionOutcome | None = None,
-) -> _LibraryAnswer:
-    """Decide image by image; in a worker."""
-    saved: dict[str, Step] = {}
-    problems: dict[str, str] = {}
-    for image, step, problem in steps():
-        if step:
-            saved[image] = step
-        if problem:
-            problems[image] = problem
-        show(partial(Job, text=f"saved {image}"))
-    outcome = DecisionOutcome(steps=saved, problems=problems)
-    return _LibraryAnswer(_Decisions(outcome, ids, library), undone)
+    def _keep_rest(self, undone: DecisionOutcome, rest: DecisionOutcome | None) -> None:
+        """Keep only what remains to be taken back of an outcome."""
+        kept: list[DecisionOutcome] = []
+        for outcome in self._done:
+            if outcome is not undone:
+                kept.append(outcome)
+            elif rest is not None:
+                kept.append(rest)
+        self._done = kept

@@ -21,6 +21,7 @@ from ...app.explore.region_sources import (
     open_region,
     words_of,
 )
+from ...app.review.decision_requests import DecisionOutcome
 from ...app.session import (
     MappedResults,
     ResultRecord,
@@ -31,11 +32,9 @@ from ...app.session import (
 from ...app.session.subjects import regions_shown
 from ...app.work.driver import Job, show
 from ...app.work.preload import preload_torch
-from ...base.identity import ImagePlace
 from ...language.labels.label import colors_of
 from ...library.embedding_map import EmbeddingMap, Way, embedding_map
 from ...results.results import Results
-from ...review.multi_image_decisions import DecisionOutcome
 from ..widgets.sections import Note, button, combo_box, form, line, refill, stack
 from ..workers.notify import refusing
 from .work_section import ProgressSection, Shared
@@ -114,7 +113,7 @@ class MapSection(ProgressSection):
         self.after(self._mark, review.row, review.rows, review.marked)
         self.after(lambda _: self._say_newer(LIBRARY), explore.library_changes)
         self.after(lambda _: self._say_newer(PROJECT), project.computed)
-        self.after(self._decided, self._session.review.decided)
+        self.after(self._decided, self._session.decisions.changed)
 
     def stop(self) -> None:
         """Follow the session no more, and close the map."""
@@ -199,12 +198,11 @@ class MapSection(ProgressSection):
             self._find_here()
             self.recolor()
 
-    def _decided(
-        self, _: object, decided: DecisionOutcome, files: Mapping[str, ImagePlace]
-    ) -> None:
-        """Show decisions about other images."""
-        self.mapped.table.take(decided, files)
-        self.recolor()
+    def _decided(self, outcome: DecisionOutcome) -> None:
+        """Show decisions about images; those of an open review are followed with its changes."""
+        if outcome.request is not None:
+            self.mapped.table.take(outcome)
+            self.recolor()
 
     def _say_newer(self, source: str) -> None:
         if self.mapped.source == source:

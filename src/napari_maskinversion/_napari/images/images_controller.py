@@ -17,9 +17,10 @@ from ...app.session import Action, ProjectState, RegionPlace, Session, Topic
 from ...app.work.model_store import ModelStore
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import Project
-from ...batch.project_decisions import Summary, words_of
+from ...batch.project_decisions import words_of
 from ...batch.project_index import place_in
 from ...library.library import Library
+from ...review.stored_images import Summary
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 from .across import AcrossImages
@@ -85,14 +86,13 @@ class ImagesController(Topic, QObject):
         if self.keeper.disk is None:  # a new panel: nobody keeps the project of the one before
             self._session.project.state = None
         self.after(self._count, review.changes)
-        self.after(self.across.review_opening_changed, review.opening)
         self.after(self._show_state, project.state, run.vocabulary)
         self.after(lambda many: self.part.show_working(many is not None), status.many)
         self.after(self.elsewhere.hide, run.layers, run.record, review.row)
         self.after(self.open, self._session.project.open_images)
         self.after(self._open_region, self._session.project.open_region)
-        self.after(self.across.decide, self._session.review.decide)
-        self.after(self.across.take_back, self._session.review.take_back)
+        self.after(self.across.decided, self._session.decisions.changed)
+        self.after(self.counted, self._session.project.counted)
         self.keeper.follow()
         if self.keeper.disk is not None:
             self.recount()  # decisions about many images went on while the panel was closed
@@ -428,10 +428,13 @@ class ImagesController(Topic, QObject):
         if state is not None and project is not None and name == state.current:
             self.ahead.read_again(project, name)
 
-    def decided(self, name: str, summary: Summary) -> None:
-        """Take note how far another image is decided."""
-        self.part.model.set_summary(name, summary)
-        self.mark({name: summary.decided == summary.regions})
+    def counted(self, summaries: Mapping[str, Summary]) -> None:
+        """Take note how far other images are decided."""
+        done: dict[str, bool] = {}
+        for name, summary in summaries.items():
+            self.part.model.set_summary(name, summary)
+            done[name] = summary.decided == summary.regions
+        self.mark(done)
 
     def recount(self) -> None:
         """Count all images again: decisions about many of them have changed."""

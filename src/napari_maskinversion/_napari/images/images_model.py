@@ -12,7 +12,8 @@ from qtpy.QtCore import QModelIndex, QSize, Qt
 from qtpy.QtGui import QColor, QFont, QIcon, QPixmap
 
 from ...app.project.images_work import SIDE
-from ...batch.project_decisions import ROUNDING, Summary
+from ...app.review.decision_requests import ROUNDING
+from ...review.stored_images import Summary
 from ..widgets.controls import pixmap_of
 from ..widgets.table_views import RowsModel
 

@@ -99,6 +99,11 @@ class Keeper(Topic, QObject):
         self._save(again=True)
         self._save_ranking()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being written; may be asked from any thread."""
+        return self.writing.idle
+
     def finish(self) -> None:
         """Write all that is not on the disk yet, and wait for it: the window closes."""
         self.flush()

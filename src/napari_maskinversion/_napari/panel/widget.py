@@ -179,6 +179,7 @@ class MaskInversionWidget(Topic, PanelParts):
             key = QShortcut(shortcut(PANEL, name), self)  # also from the canvas
             key.activated.connect(partial(self.images.move, step))
         self.estimator.ready.connect(self.foot.show_estimate)
+        self.review.decider.project_writer = self.images.keeper
         self.foot.action_pressed.connect(self.do)
         self.tabs.filled.connect(self._order_foot)
         self.tabs.currentChanged.connect(self._tab_changed)
@@ -437,6 +438,7 @@ class MaskInversionWidget(Topic, PanelParts):
             self.run_controller.cancel()
         elif self.session.status.many is not None:
             self.images.across.cancel()
+            self.review.decider.cancel()
         else:
             self.download.job.cancel()
 

@@ -7,6 +7,7 @@ from typing import Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
 
+from ...app.review.decision_requests import DecisionOutcome, WordRequest
 from ...app.review.learning import Trained
 from ...app.review.review_options import BY_WORD, DIMMED, INSIDE, ReviewOptions
 from ...app.review.review_state import ReviewState
@@ -25,14 +26,14 @@ from ...app.session import (
 from ...app.work.model_store import ModelStore
 from ...base import progress_words as words
 from ...base.identity import RegionKey
-from ...review.decisions import Step
 from ..layers.accepted_texts import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
-from .decision_actions import Deciding
+from .decision_actions import DecisionActions
+from .decision_worker import DecisionWorker
 from .learn_dialog import LearnDialog
-from .review_keeper import ReviewKeeper
+from .review_keeper import ReviewKeeper, place_of
 from .review_keys import ReviewKeys
 from .review_learning import ReviewLearning
 from .review_widget import ReviewWidget
@@ -54,7 +55,8 @@ class ReviewController(Topic, QObject):
         self.keys = ReviewKeys(self.part, self._session, self)
         self.keeper = ReviewKeeper(canvas.viewer, self._session, self)
         self.learning = ReviewLearning(self._session, store, self)
-        self.deciding = Deciding(self._session, self.keeper, self)
+        self.actions = DecisionActions(self._session, self.keeper, self)
+        self.decider = DecisionWorker(self._session, self.keeper, self)
         self._options, self._word = ReviewOptions(), ""
         self.learned: LearnDialog | None = None
         self._cropping = self._session.jobs.of(job_kinds.CROP)
@@ -66,9 +68,9 @@ class ReviewController(Topic, QObject):
         part, keeper = self.part, self.keeper
         part.switch.toggled.connect(self._switched)
         part.asked.connect(self.act)
-        part.typed.connect(self.deciding.accept_typed)
+        part.typed.connect(self.actions.accept_typed)
         part.together.accept.clicked.connect(
-            lambda _=False: self.deciding.accept_together(*part.together.chosen)
+            lambda _=False: self.actions.accept_together(*part.together.chosen)
         )
         part.together.changed.connect(self._show_together)
         part.form.changed.connect(self._take_options)
@@ -82,8 +84,7 @@ class ReviewController(Topic, QObject):
         keeper.left.connect(self._left)
         keeper.refused.connect(self._cannot)
         self.keys.pressed.connect(self.act)
-        self.deciding.made.connect(self._decided)
-        self.deciding.went.connect(self._go)
+        self.actions.went.connect(self._go)
         self.learning.trained.connect(self._trained)
         self.learning.noted.connect(part.learning.say)
         self.learning.known.problem.connect(inform)
@@ -102,7 +103,8 @@ class ReviewController(Topic, QObject):
         self.after(self._record_changed, run.record)
         self.after(self._row_selected, review.row)
         self.after(lambda _: self._show(), run.changed_regions, run.image_changed)
-        self.deciding.follow()
+        self.after(self._decided, self._session.decisions.changed)
+        self.decider.follow()
         self._record_changed(self._session.run.record)
 
     def _run_changed(self, run: RunState) -> None:
@@ -153,7 +155,7 @@ class ReviewController(Topic, QObject):
     def stop(self) -> None:
         """Close the review and release the layers."""
         super().stop()
-        self.deciding.stop()
+        self.decider.stop()
         self._record = self._expected = None
         self.keys.active = self._session.review.reviewing = False
         self.learning.stop()
@@ -225,7 +227,6 @@ class ReviewController(Topic, QObject):
         self.learning.begin(state)
         self.write_layer()
         self._session.review.reviewing = self.part.switch.isChecked()
-        self.deciding.go_on()
 
     def _closed(self) -> None:
         self.keys.active = False
@@ -250,7 +251,6 @@ class ReviewController(Topic, QObject):
 
     def _cannot(self, message: str) -> None:
         """Show why there is no review, or why it is unsaved; the switch tries again."""
-        self.deciding.waiting = None
         state = self.keeper.state
         if state is None:
             self.part.show_switch(False)
@@ -281,14 +281,29 @@ class ReviewController(Topic, QObject):
             self._session.review.reviewing = False
         elif action == "type" and self.state is not None:
             self.part.type_label()
-        elif not self.deciding.act(action):
+        elif not self.actions.act(action):
             self.part.say("You can decide after the run.")
 
-    def _decided(self, state: ReviewState, step: Step) -> None:
-        self.learning.remember(state, step)
-        self._publish()
-        self.part.say("")
-        self._timer.throttle()
+    def _decided(self, outcome: DecisionOutcome) -> None:
+        """Follow decisions about the image under review."""
+        target, state = self.keeper.target, self.state
+        step = () if target is None else outcome.step_at(place_of(target))
+        if not step:
+            return
+        if self.keeper.state is None:  # they are in the file: show them
+            self.keeper.begin(unasked=True)
+        elif state is None:
+            return
+        elif outcome.request is None:
+            self.learning.remember(state, step)
+            self._publish()
+            self.part.say("")
+            self._timer.throttle()
+            self._show()
+        elif isinstance(outcome.request, WordRequest):
+            # A key must not meet what was accepted here.
+            reviewing = self._session.review.reviewing
+            self._go(state.next() if reviewing else state.row_of(step))
 
     # -- learning -----------------------------------------------------------------------------
 

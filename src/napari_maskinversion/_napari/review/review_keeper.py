@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,14 +13,21 @@ from weakref import WeakSet
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal
 
-from ...app.layer_input.layer_facts import IDENTITY, file_of, levels_of
+from ...app.layer_input.layer_facts import IDENTITY, file_of, levels_of, place_of_image
 from ...app.layer_input.layer_features import FeatureWriter
 from ...app.layer_input.viewer_protocols import RegionsLayer
+from ...app.review.decision_book import IN_REVIEW, OpenReview
 from ...app.review.review_state import ReviewState
 from ...app.review.review_target import ReviewTarget
-from ...app.session import job_kinds
+from ...app.session import job_kinds, outdated, staleness
 from ...base.errors import InputError, NotSavedError
-from ...base.identity import ImageIdentity, RegionIdentity, RegionKey, identify_image
+from ...base.identity import (
+    ImageIdentity,
+    ImagePlace,
+    RegionIdentity,
+    RegionKey,
+    identify_image,
+)
 from ...base.wording import counted
 from ...images.lazy_plane import ArrayLike
 from ...results.results import Results
@@ -206,6 +213,7 @@ class ReviewKeeper(QObject):
             if not last:
                 return False
             review.close(lose_unsaved=True)
+        self._session.decisions.release(self.state)
         self._session.review.state = self._pixels = None
         _KEEPERS.discard(self)
         self.closed.emit()
@@ -245,12 +253,39 @@ class ReviewKeeper(QObject):
         if opened.kept:
             review.set_info(request.results.info.without_decisions)
         self._regions, self._pixels = request.regions, request.pixels
-        self._session.review.state = ReviewState(request.results, review, queue)
+        before, state = self.state, ReviewState(request.results, review, queue)
+        if before is not None:
+            self._session.decisions.release(before)
+        self._session.review.state = state
+        self._register(state, place_of(target))
         _KEEPERS.add(self)
         messages = [] if opened.kept else list(review.notes)
         if target.features.note:
             messages.append(target.features.note)
         self.opened.emit(messages)
+
+    def _register(self, state: ReviewState, place: ImagePlace) -> None:
+        """Let the book of decisions know that this review locks the decisions about its image."""
+        run = self._session.run
+
+        def why_not(rows: Sequence[int]) -> str:
+            if self._session.reviewed is not state:
+                return IN_REVIEW
+            return self.why_not or outdated(self._session, rows)
+
+        review = OpenReview(
+            state=state,
+            place=place,
+            why_not=why_not,
+            staleness=lambda: staleness(self._session).text,
+            changed=lambda: run.changed_regions,
+        )
+        self._session.decisions.register(review)
+
+
+def place_of(target: ReviewTarget) -> ImagePlace:
+    """Return where the image of a review is; one without a file has an empty place."""
+    return place_of_image(target.image) or ImagePlace("")
 
 
 def close_orphaned_reviews() -> None:

@@ -19,22 +19,23 @@ import numpy.typing as npt
 from ...base.errors import InputError, MaskInversionError
 from ...base.identity import ImageIdentity, ImagePlace, Position, RegionKey, plane_of
 from ...batch.opened import OpenProject
-from ...batch.project_decisions import has_its_image
+from ...batch.project_decisions import ProjectRegions, has_its_image
 from ...batch.project_index import IndexedImage, ProjectIndex, place_in
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
 from ...library.library import Library
-from ...library.library_decisions import names_of
+from ...library.library_decisions import LibraryRegions, names_of
 from ...library.region_fields import gallery_fields
 from ...library.thumbnails import Pixels, cut_out, outlined
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
 from ...results.results import Results
 from ...results.spaces import check_alike
 from ...review.decisions import Decision
-from ...review.multi_image_decisions import DecisionOutcome, Outline
 from ...review.reporting import decision_columns
+from ...review.stored_images import DecisionSource
 from ..layer_input.input_pictures import copy_layer
 from ..layer_input.layer_facts import place_of_image
+from ..review.decision_requests import DecisionOutcome, Outline
 from ..session import RegionPlace, Session
 from ..work.driver import check_stopped
 
@@ -67,7 +68,8 @@ class RegionTable:
     # Unit embeddings (rows, e) of rows, all of one space; for a worker
     embed: Callable[[Sequence[int]], FloatArray]
     files: Mapping[str, ImagePlace] = field(default_factory=dict)  # Of images that have other names
-    library: Library | None = None  # That decides about the rows; None: their images do
+    # What has the rows with these ids when decisions about them are made; None: the open review
+    source: Callable[[Sequence[int]], DecisionSource] | None = None
     # The row of each region of the results shown, (N,); -1 for one that is not here
     here: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
     _rows: dict[Any, int] | None = None  # By file, number and plane; made when first asked for
@@ -151,13 +153,12 @@ class RegionTable:
             self.decide({int(self.here[row]): get(keys[row]) for row in rows})
         return review is not None and bool(rows)
 
-    def take(self, decided: DecisionOutcome, files: Mapping[str, ImagePlace]) -> None:
-        """Note decisions about several images, of which ``files`` may have other names here."""
-        states = {
-            self.row_of(files.get(image) or self.file(image), one.region): one.after
-            for image, step in decided.steps.items()
-            for one in step
-        }
+    def take(self, decided: DecisionOutcome) -> None:
+        """Note decisions about images, which may have other names here."""
+        states: dict[int, Decision | None] = {}
+        for image, step in decided.steps.items():
+            for change in step:
+                states[self.row_of(decided.places[image], change.region)] = change.after
         states.pop(-1, None)
         self.decide(states)
 
@@ -219,7 +220,7 @@ class RegionSource:
     files: Mapping[str, ImagePlace] | None = None
     words: tuple[str, ...] = ()  # That can be given to regions, besides those that were accepted
     problems: tuple[str, ...] = ()
-    decides: bool = False  # Whether decisions about its regions are made by the library
+    decisions: Callable[[Sequence[int]], DecisionSource] | None = None  # see `RegionTable.source`
 
     def table(self) -> RegionTable:
         """Read all regions that can be shown together."""
@@ -264,7 +265,7 @@ class RegionSource:
             cut=cut,
             embed=embed,
             files=files,
-            library=library if self.decides else None,
+            source=self.decisions,
         )
 
     def _frame(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, ImagePlace]]:
@@ -366,11 +367,15 @@ def of_project(session: Session) -> Callable[[], RegionTable]:
     project = session.project.state
     if project is None or not project.file:
         raise InputError("No project is open; open one on the tab Images.")
-    return partial(_read, partial(project_source, Path(project.file)))
+    source = partial(project_source, Path(project.file), library=session.explore.library)
+    return partial(_read, source)
 
 
-def project_source(file: Path) -> RegionSource:
-    """Return the regions of a project, as its files are now; for a worker."""
+def project_source(file: Path, library: Library | None = None) -> RegionSource:
+    """Return the regions of a project, as its files are now; for a worker.
+
+    Decisions about them are passed on to a ``library`` that has them, too.
+    """
     project = OpenProject.read(file)
     index = ProjectIndex.fresh(project)
     images = index.images()
@@ -378,8 +383,8 @@ def project_source(file: Path) -> RegionSource:
     for image in images.values():
         words |= dict.fromkeys(image.words)
 
-    def cut(library: Library, crops: Sequence[Crop]) -> Cut:
-        masks = library.masks([crop.id for crop in crops])
+    def cut(index_library: Library, crops: Sequence[Crop]) -> Cut:
+        masks = index_library.masks([crop.id for crop in crops])
         by_image: dict[str, list[Crop]] = {}
         for crop in crops:
             by_image.setdefault(crop.image, []).append(crop)
@@ -389,9 +394,13 @@ def project_source(file: Path) -> RegionSource:
             except (MaskInversionError, OSError):  # the image is gone, or another one
                 yield from ((crop.row, None) for crop in own)
 
+    def decisions(_: Sequence[int]) -> DecisionSource:
+        return ProjectRegions(file, library)
+
     return RegionSource(
         library=index.library,
         title=project.title,
+        decisions=decisions,
         cut=cut,
         files={name: place_in(project, name) for name in project.by_name},
         words=tuple(words),
@@ -427,7 +436,10 @@ def of_library(session: Session) -> Callable[[], RegionTable]:
 def library_source(library: Library) -> RegionSource:
     """Return the regions of a library."""
     return RegionSource(
-        library=library, title=library.folder.name, cut=cut_thumbnails, decides=True
+        library=library,
+        title=library.folder.name,
+        cut=cut_thumbnails,
+        decisions=partial(LibraryRegions, library),
     )
 
 

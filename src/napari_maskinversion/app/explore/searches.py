@@ -312,7 +312,7 @@ def search_regions(
     hits = []
     for row, (similarity, label) in enumerate(zip(rows["similarity"], rows["label"], strict=True)):
         place = table.place(row)
-        if source.decides:  # a region drawn again there is another one
+        if source.files is None:  # a region drawn again in a library is another one
             box: Any = table.frame["box"].iat[row]
             place = replace(place, box=box)
         hits.append(FarHit(place, float(similarity), label, pictures.get(row)))

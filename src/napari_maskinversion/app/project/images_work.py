@@ -5,7 +5,7 @@ Nothing here imports torch, pandas or pyarrow before its work begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,9 @@ from ...base.progress import listening
 from ...base.wording import counted, one_line
 from ...batch.batch_outcome import BatchOutcome
 from ...batch.opened import OpenProject
-from ...batch.project_decisions import DecidedImages, Summary, keep_computed, summaries
+from ...batch.project_decisions import keep_computed, summaries
 from ...batch.project_index import ProjectIndex
-from ...review.multi_image_decisions import DecisionOutcome
+from ...review.stored_images import Summary
 from ..requests.preparing import check_on_disk
 from ..work.driver import Job, check_stopped, show
 from ..work.model_store import ModelStore
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from ...batch.image_task import ImageTask
     from ...engine.models.backbone import Backbone
-    from ...library.library import Library
-    from ...review.decisions import Step
-    from ...review.multi_image_decisions import ImageStep
     from .project_opening import OpenedImage
 
 SIDE: Final = 36  # pixels of a small picture
@@ -188,32 +185,6 @@ def _show_step(tasks: Sequence[ImageTask], reported: Sequence[str], progress: ob
         show(partial(Job, where, share))
     else:
         check_stopped()
-
-
-def decide_work(
-    project: OpenProject,
-    steps: Callable[[OpenProject], Iterable[ImageStep]],
-    total: int,
-    library: Library | None,
-) -> DecisionOutcome:
-    """Decide about regions, image by image; Cancel keeps what was decided so far."""
-    done: dict[str, Step] = {}
-    problems: dict[str, str] = {}
-    images: DecidedImages | None = None
-    try:
-        for number, (name, step, problem) in enumerate(steps(project), 1):
-            if step:
-                done[name] = step
-                if images is None:
-                    images = DecidedImages(project)
-                summary = images.take(name, step, library)
-                show(About(name, summary))  # stops here if it has to
-            if problem:
-                problems[name] = problem
-            show(partial(Job, f"Image {number:,} of {total:,}: {name}", number / total))
-    except Cancelled:
-        return DecisionOutcome(steps=done, problems=problems, stopped=True)
-    return DecisionOutcome(steps=done, problems=problems)
 
 
 def export_work(project: OpenProject, out: Path, formats: Sequence[str], **options: Any) -> str:

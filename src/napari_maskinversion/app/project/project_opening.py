@@ -18,7 +18,7 @@ from ...base.wording import one_line
 from ...batch.finished import differences, is_damaged
 from ...batch.image_task import ImageTask
 from ...batch.opened import OpenProject
-from ...batch.project_decisions import Summary, counted
+from ...batch.project_decisions import counted
 from ...batch.project_index import archive_file
 from ...images.channels import auto_limits, default_colours
 from ...images.lazy_plane import ArrayLike, LazyPlane
@@ -30,6 +30,7 @@ from ...pipeline.inputs import open_inputs
 from ...regions.annotations.annotation import binary_mask
 from ...results.export.archive import open_archive
 from ...review.reporting import decisions_of, identities_of
+from ...review.stored_images import Summary
 from ..layer_input.label_layers import layer_of_regions, why_no_layer
 
 if TYPE_CHECKING:

@@ -19,13 +19,12 @@ from ...language.ranking.ranking import LabelFigures
 from ...results.orders import Order
 from ...results.results import Results
 from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
-from ...review.multi_image_decisions import DecisionRequest
 from ...review.queue import ReviewQueue, certainty_of
 from ...review.review import Review
+from .decision_requests import ROUNDING, DecisionRequest
 
 SHOWN: Final = 5  # labels of a region
 WORD_KEYS: Final = 9
-_ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
 # A key pressed within a reaction time of new suggestions refers to the old ones.
 REACTION: Final = 0.25
 
@@ -214,7 +213,7 @@ class ReviewState:
 
     def above(self, word: str, confidence: float) -> list[int]:
         """Return the undecided rows for which a word is suggested with at least a confidence."""
-        least = confidence - 2 * _ROUNDING
+        least = confidence - 2 * ROUNDING
         return [row for row, (best, value) in self._open.items() if best == word and value >= least]
 
     @property
@@ -366,12 +365,15 @@ class ReviewState:
     def _decide(self, decisions: Sequence[Decision]) -> Step:
         return self._do(lambda: self.review.decide(*decisions))
 
-    def decide(self, request: DecisionRequest, changed: Collection[RegionKey] = ()) -> Step:
-        """Decide about several regions in one step, as the gallery does.
+    def decide(
+        self, request: DecisionRequest, name: str, changed: Collection[RegionKey] = ()
+    ) -> Step:
+        """Decide about several regions of this image in one step, as the gallery does.
 
-        Those that are not as they were seen, or have ``changed`` since, stay as before.
+        Those that are not as they were seen, or have ``changed`` since, stay as before. The request
+        calls this image by ``name``.
         """
-        best, seen, wanted = {}, request.seen.get("", {}), set(request.regions[""])
+        best, seen, wanted = {}, request.seen.get(name, {}), set(request.regions[name])
         for key in wanted.intersection(self.queue.keys).difference(changed):
             row = self.queue.row(key)
             region = self.results.regions[row]

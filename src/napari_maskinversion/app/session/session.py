@@ -15,6 +15,7 @@ from typing import Any, Final
 from ...base.identity import Position
 from ...language.labels.vocabulary import Vocabulary
 from ..layer_input.viewer_protocols import ImageLayer, Layer, RegionsLayer
+from ..review.decision_book import DecisionBook
 from ..review.region_place import RegionPlace
 from ..review.review_state import ReviewState
 from .actions import Action
@@ -64,13 +65,13 @@ def session_of(viewer: object) -> Session:
 
 
 class Session:
-    """What the user sees and has chosen: four models, a status line, jobs; see `session_of`.
+    """What the user sees and has chosen: four models, a status line, jobs, a book of decisions.
 
     What concerns several models is a method here.
     """
 
     __slots__ = (
-        *("run", "review", "project", "explore", "status", "jobs"),
+        *("run", "review", "project", "explore", "status", "jobs", "decisions"),
         *("_choice", "_changes", "__weakref__"),
     )
 
@@ -85,6 +86,7 @@ class Session:
             *(run.record, run.progress, run.live, review.row, review.target),
         ):
             changed.connect(self.jobs.drop_late)
+        self.decisions = DecisionBook()
         self._choice = Choice()
         # By the run's snapshot: what had changed since its results were made, and the selected
         # row, when other results took their place.

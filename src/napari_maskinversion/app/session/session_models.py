@@ -25,7 +25,6 @@ from ...library.library import Library
 from ...results.region_result import RegionResult
 from ...results.results import Results
 from ...results.settings import RunSettings
-from ...review.multi_image_decisions import DecisionOutcome, DecisionRequest
 from ..layer_input.viewer_protocols import ImageLayer, RegionsLayer
 from ..review.region_place import RegionPlace
 from ..review.review_state import ReviewState
@@ -260,15 +259,8 @@ class ReviewModel(Model):
     changes: int = 0  # Counts changes of decisions, and of suggestions learned from them
 
     begin: ClassVar[Signal] = Signal()
-    accept_word: ClassVar[Signal] = Signal(str, float)  # A word, and the least confidence
-    decide: ClassVar[Signal] = Signal(DecisionRequest)  # By image, "" for the one shown
-    take_back: ClassVar[Signal] = Signal(DecisionOutcome)
-    # What was asked for (a `DecisionRequest`, or the `DecisionOutcome` to take back), what came of
-    # it, and the places of its images by name
-    decided: ClassVar[Signal] = Signal(object, DecisionOutcome, dict)
-    show_decisions: ClassVar[Signal] = (
-        Signal()
-    )  # Decisions about the results shown were made elsewhere
+    # Somebody wants to decide: a `Request`; what comes of it, `Session.decisions` tells everybody
+    decide: ClassVar[Signal] = Signal(object)
 
     @property
     def chosen_rows(self) -> tuple[int, ...]:
@@ -286,6 +278,8 @@ class ProjectModel(Model):
 
     open_images: ClassVar[Signal] = Signal(object)  # Paths of a project, a folder or images
     open_region: ClassVar[Signal] = Signal(RegionPlace)
+    # Counts of images by name, while decisions about them are being saved
+    counted: ClassVar[Signal] = Signal(dict)
 
 
 class MappedResults(NamedTuple):

@@ -1,0 +1,196 @@
+"""Carries out what parts of the panel want to decide: in open reviews at once, else in a worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final, Protocol
+
+from qtpy.QtCore import QObject
+
+from ...app.review.decision_book import DecisionTask, Summaries
+from ...app.review.decision_requests import DecisionOutcome, Request
+from ...app.session import ProjectState, Session, Topic
+from ...app.work.driver import Job, show
+from ...base.errors import Cancelled
+from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
+from .review_keeper import ReviewKeeper
+
+_BUSY: Final = "Wait until the work before is over, or cancel it."
+_PAUSE: Final = 0.01  # seconds between two looks whether the project is on the disk
+
+
+class ProjectWriter(Protocol):
+    """What writes the project that is open."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being written; may be asked from any thread."""
+
+    def flush(self) -> None:
+        """Begin to write all that is not on the disk yet."""
+
+
+class DecisionWorker(Topic, QObject):
+    """One request at a time; what somebody has decided is saved, also when the window closes."""
+
+    def __init__(self, session: Session, keeper: ReviewKeeper, parent: QObject) -> None:
+        super().__init__(parent)
+        self._session, self._keeper = session, keeper
+        self.project_writer: ProjectWriter | None = None
+        self._waiting: Request | None = None  # for a review that is being opened
+        self._task: DecisionTask | None = None  # that the worker carries out
+        self._project = ""  # the file of the project
+        self._worker = Worker("queue", "Deciding", self._finish, self._failed, parent=self)
+        self._worker.progressed.connect(self._progressed)
+        self._worker.ended.connect(self._ended)
+
+    def bind(self) -> None:
+        """Follow the session."""
+        self.after(self.apply, self._session.review.decide)
+        self.after(self._opening_changed, self._session.review.events.opening)
+        self.after(self._project_changed, self._session.project.events.state)
+        self._project_changed(self._session.project.state)
+
+    def stop(self) -> None:
+        """Follow the session no more; decisions go on without the panel."""
+        super().stop()
+        self._forget()
+
+    def cancel(self) -> None:
+        """Stop at the next image."""
+        if self._waiting is not None:
+            self._forget()
+        elif self._task is not None:
+            self._worker.cancel()
+
+    @property
+    def busy(self) -> bool:
+        """Whether decisions are being saved."""
+        return self._worker.busy
+
+    def _forget(self) -> None:
+        self._waiting = None
+        if self._task is not None or self._worker.busy:
+            self._worker.drop()
+            self._task = None
+        self._session.status.many = None
+
+    def _project_changed(self, state: ProjectState | None) -> None:
+        file = "" if state is None else state.file
+        if file != self._project:
+            self._project = file
+            self._forget()  # what goes on is about another project
+
+    # -- a request ----------------------------------------------------------------------------
+
+    def apply(self, request: Request) -> None:
+        """Decide, or wait for the review that is being opened; or say why not."""
+        session = self._session
+        if session.status.many is not None or self._waiting is not None:
+            refuse(_BUSY)
+        elif request.source is None:
+            self._apply_here(request)
+        elif (
+            session.run.progress.running
+            and session.review.state is not None
+            and session.reviewed is None
+        ):
+            refuse("Wait until the run is over, or cancel it: its image is under review.")
+        elif session.review.opening:
+            self._waiting = request
+            session.status.many = Job("Opening the review ...")
+        else:
+            self._start(request)
+
+    def _apply_here(self, request: Request) -> None:
+        """Decide about the image shown, whose review is opened for that."""
+        if self._session.reviewed is not None:
+            self._start(request)
+        elif self._keeper.target is None:
+            refuse("You can decide after the run.")
+        else:
+            self._waiting = request
+            if self._keeper.state is None:
+                self._keeper.begin(unasked=True)
+
+    def _opening_changed(self, opening: bool) -> None:
+        """Do what has waited for a review."""
+        request = self._waiting
+        if request is None or opening:
+            return
+        self._waiting = None
+        if request.source is not None:
+            self._session.status.many = None
+            self._start(request)
+        elif self._session.reviewed is not None:  # else it could not be opened, which was said
+            self._start(request)
+
+    def _start(self, request: Request) -> None:
+        task = self._session.decisions.start(request)
+        if request.source is None or not task.pending:
+            self._finish(task)
+            return
+        self._task = task
+        if self.project_writer is not None:
+            self.project_writer.flush()
+        self._session.status.notice = None
+        self._session.status.many = Job("Starting ...")
+        self._worker.start(partial(save_decisions, task, self._is_saved))
+
+    def _is_saved(self) -> bool:
+        """Whether the project is on the disk; asked in the worker."""
+        return self.project_writer is None or self.project_writer.is_idle
+
+    def _progressed(self, news: Job | Summaries) -> None:
+        status = self._session.status
+        if not isinstance(news, Job):
+            self._session.project.counted.emit(news)
+        elif status.many is not None:
+            status.many = replace(news, stopping=status.many.stopping)
+
+    def _ended(self) -> None:
+        if self._task is not None:  # it was stopped before it began
+            self._task.stopped = True
+            self._finish(self._task)
+
+    def _failed(self, why: str) -> None:
+        """Tell of what was decided before the work broke off."""
+        task, self._task = self._task, None
+        self._session.status.many = None
+        if task is not None:
+            self._session.decisions.finish(task)
+        refuse(why)
+
+    def _finish(self, task: DecisionTask) -> None:
+        self._task = None
+        if task.request.source is not None:
+            self._session.status.many = None
+        outcome = self._session.decisions.finish(task)
+        self._say(outcome)
+
+    def _say(self, outcome: DecisionOutcome) -> None:
+        state = self._session.reviewed
+        if outcome.source is not None:
+            (refuse if outcome.problems else inform)(outcome.text)
+        elif outcome.problems:
+            refuse(next(iter(outcome.problems.values())))
+        elif state is not None and outcome.steps:
+            step = next(iter(outcome.steps.values()))
+            self._session.say(state.decision_text(step) if self._session.undecided else "")
+
+
+def save_decisions(task: DecisionTask, is_saved: Callable[[], bool]) -> DecisionTask:
+    """Wait until the project is on the disk, then decide in files."""
+    try:
+        while not is_saved():
+            time.sleep(_PAUSE)
+            show(Job("Starting ..."))
+    except Cancelled:
+        task.stopped = True
+        return task
+    task.run()
+    return task
