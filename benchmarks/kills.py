@@ -64,11 +64,12 @@ def main() -> None:
     os.environ["NAPARI_MASKINVERSION_FUZZ"] = "2"  # 20 kills, see tests/kill
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    table = {work: killed(WORKS[work]) for work in arguments.only}
-    for work, counts in table.items():
-        print(work, counts)
     about = {**measuring.about(), "command": "python benchmarks/kills.py"}
-    measuring.write(arguments.out, {**about, "kills": table})
+    kills = measuring.read(arguments.out).get("kills", {})
+    for work in arguments.only:
+        kills[work] = killed(WORKS[work])
+        print(work, kills[work])
+        measuring.write(arguments.out, {**about, "kills": kills})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..base.errors import InputError
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.ranking.ranking import Ranking, rank
-from ..results.recipe import Recipe
+from ..results.recipe import Recipe, weights_sha256
 from ..results.settings import RunSettings
 from ..results.spaces import Space
 from .classifier import Classifier
@@ -51,7 +51,9 @@ class Ranker:
         if self._classifier is None or not self._classifier.space:
             return
         trained = Space(about=self._classifier.space, width=self._classifier.texts.shape[1]).recipe
-        different = trained.differences(Recipe.of_space(settings, fingerprint))
+        method_sha256 = weights_sha256(settings.method)
+        planned = Recipe.of_space(settings, fingerprint, method_sha256=method_sha256)
+        different = trained.differences(planned)
         if different:
             texts = ", ".join(difference.text for difference in different)
             raise InputError(

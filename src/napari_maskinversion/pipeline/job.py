@@ -19,7 +19,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.annotation_reading import read_annotations
 from ..results.export.bundle import Bundle, Masks, compress_masks, inputs_recipe
-from ..results.recipe import Recipe
+from ..results.recipe import Recipe, weights_sha256
 from ..results.results import Results
 from ..results.settings import RunSettings
 from . import run as pipeline
@@ -51,7 +51,10 @@ class Job:
         """Return what results are made from: image and regions, and the space of embeddings."""
         settings = self.settings.changed({"model": model.name})
         inputs = inputs_recipe(self.source, compress_masks(self.tasks))
-        return inputs.joined(Recipe.of_space(settings, model.fingerprint))
+        method_sha256 = weights_sha256(settings.method)
+        return inputs.joined(
+            Recipe.of_space(settings, model.fingerprint, method_sha256=method_sha256)
+        )
 
     def run(
         self,

@@ -25,6 +25,7 @@ from ..learning.classifier_ranking import Ranker
 from ..learning.features import Measured
 from ..regions.measures import measure
 from ..results.calibrations import calibration_of
+from ..results.recipe import weights_sha256
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.run_info import Machine, RunInfo
@@ -261,6 +262,7 @@ class _Run:
                 axes=tuple(name for name, _ in image.tasks[0].position),
                 machine=Machine.of(model.device, runner.memory_mb),
                 calibration=calibration_of(model.fingerprint, settings),
+                method_sha256=weights_sha256(settings.method),
                 captions=None if bank is None else CaptionUse(bank.record, settings.top_captions),
             )
         )

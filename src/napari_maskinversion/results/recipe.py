@@ -7,11 +7,13 @@ library for what makes embeddings comparable, the panel for what only a new run 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, Self
 
+from ..base.identity import file_sha256
 from ..engine.methods.registry import Method
 from ..language.labels.vocabulary import Vocabulary
 from .settings import RunSettings, fields_of, settings_by_key
@@ -43,12 +45,15 @@ _LIMITS: Final = frozenset(
 )
 # Names for users, of facts whose key says too little.
 _NAMES: Final = {"method.name": "method", "weights": "model"}
+# The hash of the file that the setting "method.weights" names.
+METHOD_SHA256: Final = "method.sha256"
 # What to say where the values themselves would say nothing.
 _TEXTS: Final = {
     "image": "another image",
     "regions": "other regions",
     "channels": "other channels",
     "decisions": "other decisions learned from",
+    METHOD_SHA256: "other weights of the method",
 }
 
 
@@ -137,12 +142,17 @@ class Recipe:
 
     @classmethod
     def of_space(
-        cls, settings: RunSettings, fingerprint: str, smaller_inputs: Sequence[int] = ()
+        cls,
+        settings: RunSettings,
+        fingerprint: str,
+        smaller_inputs: Sequence[int] = (),
+        *,
+        method_sha256: str = "",
     ) -> Self:
         """Return what embeddings must share to be comparable.
 
         ``smaller_inputs`` are sides of the model's input that replaced the wanted one because
-        memory ran out.
+        memory ran out; ``method_sha256`` is the hash of the method's own weights, if it is known.
         """
         groups = ["input", "window"]
         if settings.method.uses_inversion:
@@ -152,6 +162,8 @@ class Recipe:
             "method.name": settings.method.name,
             "method.weights": settings.method.weights,
         }
+        if method_sha256:
+            facts[METHOD_SHA256] = method_sha256
         for setting in fields_of(*groups):
             if setting.key not in _ROUNDING | NO_RESULT:
                 facts[setting.key] = settings.get(setting.key)
@@ -194,6 +206,15 @@ def space_key(fingerprint: str, method: Method) -> str:
     if method.inverts:
         return fingerprint
     return f"{fingerprint}/{method.name}"
+
+
+def weights_sha256(method: Method) -> str:
+    """Return the hash of a method's own weights; "" without any, or if they cannot be read."""
+    if method.weights is None:
+        return ""
+    with suppress(OSError):
+        return file_sha256(method.weights)
+    return ""
 
 
 def part_of(key: str) -> Part:

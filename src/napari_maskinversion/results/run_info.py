@@ -87,6 +87,7 @@ class RunInfo:
     machine: Machine | None = None  # What computed them
     # Limits of the model's flags at that time; None if they were not calibrated
     calibration: Calibration | None = None
+    method_sha256: str = ""  # Hash of the method's own weights; "" without any, or if not known
     # The same in all files of a run
     run_id: str = field(default_factory=lambda: uuid4().hex, compare=False)
     created: str = field(

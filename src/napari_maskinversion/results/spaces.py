@@ -63,14 +63,27 @@ class Space:
         """Return the space of results."""
         info = results.info
         halved = smaller_inputs(results)
-        return cls.planned(info.settings, info.fingerprint, info.embed_dim, halved)
+        return cls.planned(
+            info.settings,
+            info.fingerprint,
+            info.embed_dim,
+            halved,
+            method_sha256=info.method_sha256,
+        )
 
     @classmethod
     def planned(
-        cls, settings: RunSettings, fingerprint: str, width: int, halved: Sequence[int] = ()
+        cls,
+        settings: RunSettings,
+        fingerprint: str,
+        width: int,
+        halved: Sequence[int] = (),
+        *,
+        method_sha256: str = "",
     ) -> Self:
-        """Return the space of a run: its settings, and the hash of its model."""
-        facts = dict(Recipe.of_space(settings, fingerprint, halved).embedding)
+        """Return the space of a run: its settings, and the hashes of its model and method."""
+        recipe = Recipe.of_space(settings, fingerprint, halved, method_sha256=method_sha256)
+        facts = dict(recipe.embedding)
         for key in ("weights", "method.name", "method.weights"):
             del facts[key]  # Told otherwise, or the path of a file
         about = {

@@ -99,7 +99,9 @@ class Bundle:
         """What the results were made from: image and regions, and the space of the embeddings."""
         info = self.results.info
         halved = smaller_inputs(self.results)
-        space = Recipe.of_space(info.settings, info.fingerprint, halved)
+        space = Recipe.of_space(
+            info.settings, info.fingerprint, halved, method_sha256=info.method_sha256
+        )
         return inputs_recipe(self.source, self.masks).joined(space)
 
     def region_masks(self) -> list[CompressedRegion | None]:
