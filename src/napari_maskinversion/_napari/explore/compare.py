@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import numpy as np
 from psygnal import SignalInstance
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QPixmap
-from qtpy.QtWidgets import QGridLayout, QLabel, QSizePolicy, QStackedWidget, QWidget
+from qtpy.QtWidgets import QComboBox, QGridLayout, QLabel, QSizePolicy, QStackedWidget, QWidget
 
 from ...app.requests.preparing import usable_settings
 from ...app.session import job_kinds
@@ -32,6 +32,14 @@ if TYPE_CHECKING:
     from ...pipeline.comparing import Answer
 
 _SIDE: Final = 150  # pixels of a thumbnail
+
+
+class Comparison(NamedTuple):
+    """A region with two settings: those of the panel, and the same with one change."""
+
+    names: tuple[str, str]
+    answers: tuple[Answer, Answer]
+    cosine: float | None  # Of the two embeddings; None for those of different models
 
 
 class CompareSection(RegionSection):
@@ -105,8 +113,13 @@ class CompareSection(RegionSection):
         """Offer the settings that can be changed."""
         refill(self.model, {name: name for name in models})
         refill(self.method, methods)
-        absent = {name for name, box in (("model", models), ("method", methods)) if not box}
-        absent |= set() if inverts else self.inversion.keys()
+        absent: set[str] = set()
+        if not models:
+            absent.add("model")
+        if not methods:
+            absent.add("method")
+        if not inverts:
+            absent |= self.inversion.keys()
         keys = [key for key in self._fields if key not in absent]
         if [self.what.itemData(i) for i in range(self.what.count())] == keys:
             return
@@ -130,32 +143,29 @@ class CompareSection(RegionSection):
         return self._fields[self.changed][1].currentData()
 
     def _offer_all(self) -> None:
-        here = [spec.name for spec in list_models() if model_state(spec) != "to fetch"]
-        own = self._session.run.settings.method
-        methods = {
-            spec.title: Method(spec.name, own.weights)
-            for spec in list_methods()
-            if own.weights is not None or not spec.weights
-        }
-        self.offer(here if len(here) > 1 else [], methods, inverts=own.uses_inversion)
+        models = [spec.name for spec in list_models() if model_state(spec) != "to fetch"]
+        if len(models) == 1:
+            models = []
+        method = self._session.run.settings.method
+        methods: dict[str, Method] = {}
+        for spec in list_methods():
+            if method.weights is not None or not spec.weights:
+                methods[spec.title] = Method(spec.name, method.weights)
+        self.offer(models, methods, inverts=method.uses_inversion)
 
     def _suggest(self) -> None:
         """Suggest a value that differs from the current one."""
         try:
-            now = self._present()
+            settings = self._present()
         except MaskInversionError:
             return
-        config = now.inversion
-        self.form.set_values(
-            {
-                setting.key: _other(setting, getattr(config, name))
-                for name, setting in self.inversion.items()
-            }
-        )
-        self.window.setCurrentIndex(0 if now.window.mode == "whole" else 1)
-        for box, own in ((self.model, now.model), (self.method, now.method.title)):
-            names = [box.itemText(place) for place in range(box.count())]
-            box.setCurrentIndex(next((i for i, name in enumerate(names) if name != own), -1))
+        values = {}
+        for name, setting in self.inversion.items():
+            values[setting.key] = _other(setting, getattr(settings.inversion, name))
+        self.form.set_values(values)
+        self.window.setCurrentIndex(0 if settings.window.mode == "whole" else 1)
+        _choose_other(self.model, settings.model)
+        _choose_other(self.method, settings.method.title)
 
     # -- the region ---------------------------------------------------------------------------
 
@@ -200,8 +210,8 @@ class CompareSection(RegionSection):
         from ...pipeline.comparing import answer, cosine, with_one_change
 
         try:
-            now = self._present()
-            other = with_one_change(now, self.changed, self.value)
+            present = self._present()
+            other = with_one_change(present, self.changed, self.value)
             origin, region, record = self.source_of_region(), self.region, self._record
             assert region is not None
             assert record is not None
@@ -212,34 +222,34 @@ class CompareSection(RegionSection):
             return
         vocabulary, store = record.results.info.without_decisions.vocabulary, self._store
         # The panel's own model last: the store keeps one, and the next run needs it.
-        order = (other, now) if other.model != now.model else (now, other)
+        order = (other, present) if other.model != present.model else (present, other)
 
-        def both() -> Any:
+        def compare() -> Comparison:
             (task,) = run_input.tasks()
             answers = {}
-            for place, setting in enumerate(order, 1):
-                model = store.load(setting.model, setting.device)
+            for place, settings in enumerate(order, 1):
+                model = store.load(settings.model, settings.device)
                 with telling(partial(_update, place)):
-                    answers[id(setting)] = answer(model, task, vocabulary, setting)
-            pair = [answers[id(setting)] for setting in (now, other)]
-            return names, pair, cosine(*pair)
+                    answers[id(settings)] = answer(model, task, vocabulary, settings)
+            pair = answers[id(present)], answers[id(other)]
+            return Comparison(names, pair, cosine(*pair))
 
-        names = self._name(now), self._name(other)
+        names = self._name(present), self._name(other)
         self.forget()
-        self.start(both)
+        self.start(compare)
 
-    def answered(self, answer: Any) -> None:
+    def answered(self, comparison: Comparison) -> None:
         """Show both results side by side, and how well they agree."""
-        names, both, same = answer
         self.say("")
-        for side, name, one in zip(self.sides, names, both, strict=True):
-            side.show(name, one)
+        for side, name, answer in zip(
+            self.sides, comparison.names, comparison.answers, strict=True
+        ):
+            side.show(name, answer)
         self._both.show()
-        self.verdict.say(
-            f"Cosine of the two embeddings: {same:.3f}"
-            if same is not None
-            else "Embeddings of different models cannot be compared."
-        )
+        verdict = "Embeddings of different models cannot be compared."
+        if comparison.cosine is not None:
+            verdict = f"Cosine of the two embeddings: {comparison.cosine:.3f}"
+        self.verdict.say(verdict)
 
     def _present(self) -> RunSettings:
         session = self._session
@@ -259,6 +269,15 @@ class CompareSection(RegionSection):
             value = "on" if value else "off"
         text = f"{value:g}" if isinstance(value, float) else value
         return f"{self.what.currentText()} {text}"
+
+
+def _choose_other(box: QComboBox, present: str) -> None:
+    """Choose the first entry that is not the present one; none if there is no other."""
+    for index in range(box.count()):
+        if box.itemText(index) != present:
+            box.setCurrentIndex(index)
+            return
+    box.setCurrentIndex(-1)
 
 
 def _other(setting: Setting, value: Any) -> Any:
@@ -315,6 +334,8 @@ def thumbnail(answer: Answer) -> QPixmap:
     return pixmap_of(pixels).scaled(_SIDE, _SIDE, keep, smooth)
 
 
-def _update(place: int, news: Any) -> Any:
+def _update(place: int, news: object) -> object:
     text = getattr(news, "text", "")
-    return Job(text=f"{place} of 2: {text}") if text else news
+    if not text:
+        return news
+    return Job(text=f"{place} of 2: {text}")

@@ -45,12 +45,15 @@ class Elsewhere:
 
     def samples(self, results: Results, image_hash: str) -> Samples:
         """Return decisions about regions of the space of these results, but for their own."""
-        recipe, own = Space.of(results).recipe, places_of(results, image_hash)
+        recipe = Space.of(results).recipe
+        places_here = places_of(results, image_hash)
         samples: Samples = {}
         for place, (embedding, label) in self.accepted.items():
             samples[place] = TrainingSample(embedding, label, *place, UNKNOWN)
         if self.library is not None:
-            self._add(samples, self.library, recipe, own, lambda file: PurePath(file.path).name)
+            self._add(
+                samples, self.library, recipe, places_here, lambda file: PurePath(file.path).name
+            )
             if self.project is not None:
                 self.files.clear()  # places are those of the project
         if self.project is not None:  # what its files say wins
@@ -60,28 +63,39 @@ class Elsewhere:
             for place in places_without_lesson(index.library.store):
                 samples.pop(place, None)
             names = {place_in(project, name): name for name in project.by_name}
-            self._add(samples, index.library, recipe, own, lambda file: names.get(file, file.title))
+            self._add(
+                samples,
+                index.library,
+                recipe,
+                places_here,
+                lambda file: names.get(file, file.title),
+            )
         if self._other:
             self.notes.append(
                 f"Left out {counted(self._other, 'decision')} about regions of other models or "
                 "settings, whose embeddings cannot be compared."
             )
-        return {place: sample for place, sample in samples.items() if place not in own}
+        return {place: sample for place, sample in samples.items() if place not in places_here}
 
     def _add(
         self,
         samples: Samples,
         library: Library,
         recipe: Recipe,
-        own: set[RegionOfImage],
+        places_here: set[RegionOfImage],
         name_of: Callable[[ImagePlace], str],
     ) -> None:
         """Add the decisions that a library has about regions that can be compared."""
-        alike, others = list[int](), list[int]()
-        for number, other in library.spaces().items():
-            (others if other.recipe.differences(recipe) else alike).append(number)
-        for stored in read_samples(library.store, alike, {}):
+        comparable: list[int] = []
+        incomparable: list[int] = []
+        for number, space in library.spaces().items():
+            if space.recipe.differences(recipe):
+                incomparable.append(number)
+            else:
+                comparable.append(number)
+        for stored in read_samples(library.store, comparable, {}):
             image_hash, file = stored.sample.image_hash, ImagePlace(stored.image, stored.series)
             samples[stored.place] = stored.sample
             self.names[image_hash], self.files[image_hash] = name_of(file), file
-        self._other += sum(place not in own for place in decided_places(library.store, others))
+        for place in decided_places(library.store, incomparable):
+            self._other += place not in places_here

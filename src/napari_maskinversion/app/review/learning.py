@@ -55,13 +55,12 @@ def learn(
     from ...pipeline.reranking import rerank
 
     results = results.without_decisions()
-    own = places_of(results, image)
-    others: Samples = {
-        place: TrainingSample(embedding, label, *place, UNKNOWN)
-        for place, (embedding, label) in known.items()
-        if place not in own
-    }
-    words, samples = _samples(results, decided, image, others, more_words)
+    places_here = places_of(results, image)
+    samples_elsewhere: Samples = {}
+    for place, (embedding, label) in known.items():
+        if place not in places_here:
+            samples_elsewhere[place] = TrainingSample(embedding, label, *place, UNKNOWN)
+    words, samples = _samples(results, decided, image, samples_elsewhere, more_words)
     if len({sample.label for sample in samples}) < 2:
         return None
     untrained = _untrained(load, results, words, results.info.vocabulary)
@@ -103,8 +102,10 @@ class Trained:
     @property
     def summary(self) -> str:
         """What was learned, and how well."""
-        also = " and measures" * bool(self.classifier.features)
-        return f"{sum(self.classifier.counts.values())} decisions{also}. {self.classifier.summary}"
+        learned_from = f"{sum(self.classifier.counts.values())} decisions"
+        if self.classifier.features:
+            learned_from += " and measures"
+        return f"{learned_from}. {self.classifier.summary}"
 
 
 def train(
@@ -121,11 +122,14 @@ def train(
     measured, and what was.
     """
     results = results.without_decisions()
-    others, notes = elsewhere.samples(results, image), elsewhere.notes
-    words, samples = _samples(results, decided, image, others)
+    samples_elsewhere = elsewhere.samples(results, image)
+    notes = elsewhere.notes  # which `samples` has written
+    words, samples = _samples(results, decided, image, samples_elsewhere)
     untrained = _untrained(load, results, words)
     listed = {None, NONE_OF_THESE, *words.words}
-    unlisted = Counter(sample.label for sample in others.values() if sample.label not in listed)
+    unlisted = Counter(
+        sample.label for sample in samples_elsewhere.values() if sample.label not in listed
+    )
     if unlisted:
         named = ", ".join(repr(label) for label, _ in unlisted.most_common(_NAMED))
         if len(unlisted) > _NAMED:
@@ -168,7 +172,7 @@ def _samples(
     """Return words, and samples: the decided rows of the results come first."""
     if (vocabulary := results.info.vocabulary) is None:
         raise InputError("These results have no words; run again with some first.")
-    listed = [one for one in vocabulary.full_labels if one.name != NONE_OF_THESE]
+    listed = [label for label in vocabulary.full_labels if label.name != NONE_OF_THESE]
     labels = set(decided.values())
     if more_words:
         labels |= {sample.label for sample in others.values()}
