@@ -407,13 +407,13 @@ def keys(subject: Subject) -> Iterator[Callable[[], object]]:
 
 
 def find(subject: Subject) -> Iterator[Callable[[], object]]:
-    """The 100 best regions of the project for a word, with their pictures."""
-    from napari_maskinversion.app.explore.region_sources import project_source
+    """The 1,000 best regions of the project for a word; the gallery reads pictures in view."""
+    from napari_maskinversion.app.explore.region_sources import PROJECT, project_source
     from napari_maskinversion.app.explore.searches import Query, search_regions
 
     query = Query(words="dog", model="demo", device="cpu")
     store, file = subject.store, subject.project.file
-    yield lambda: search_regions(query, partial(project_source, file), store).about
+    yield lambda: search_regions(query, partial(project_source, file), PROJECT, store).about
 
 
 def gallery(subject: Subject) -> Iterator[Callable[[], object]]:

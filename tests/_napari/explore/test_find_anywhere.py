@@ -101,13 +101,15 @@ def test_words_become_regions_in_one_click_and_one_undo_takes_them_back(
     assert np.array_equal(made.data[before > 0], before[before > 0])  # nothing is painted over
     made.undo()
     assert np.array_equal(made.data, before)
-    # Where there are regions, these are ranked, unless more are wanted.
+    # Where there are regions, these are sorted, unless more are wanted.
     search(qtbot, panel, "frog")
     assert part.hits.isHidden()
-    assert part.model.rowCount() == 1
+    assert part.model.rowCount() == 0
+    assert len(panel.session.explore.order.hits) == 1
     part.anywhere.setChecked(True)
     search(qtbot, panel, "a green frog")
     assert not part.hits.isHidden()
+    assert panel.session.explore.order is None
     assert np.array_equal(layer.data, image)
     assert not any("Error" in one or "There" in one for one in messages)
 
@@ -218,6 +220,9 @@ def test_settings_of_drawn_regions_show_only_where_these_are_ranked(widget):
     part = widget.finder
     widget.reveal("explore")
     rows = part.alpha, part.whole
+    assert not part.surroundings.isHidden()
+    assert all(row.isHidden() for row in rows)  # the table's embeddings are compared
+    part.surroundings.setChecked(True)
     assert not any(row.isHidden() for row in rows)
     part.anywhere.setChecked(True)
     assert all(row.isHidden() for row in rows)

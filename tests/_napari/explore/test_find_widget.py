@@ -103,121 +103,120 @@ def test_regions_get_captions_of_a_bank(
     assert len(messages) == 1  # of the table saved
 
 
-def test_words_find_a_region_and_embeddings_are_used_again(
+def search(qtbot, panel, words):
+    panel.finder.words.setText(words)
+    qtbot.keyClick(panel.finder.words, Qt.Key.Key_Return)
+    found(qtbot, panel)
+    qtbot.waitUntil(lambda: not panel.gallery.loader.busy)
+    return panel.session.explore.order
+
+
+def rows_of_table(panel):
+    """Numbers of the regions in the table, from the top."""
+    model = panel.results.model
+    return [int(model.index(place, 0).data()) for place in range(model.rowCount())]
+
+
+def rows_of_gallery(panel):
+    """Numbers of the regions in the gallery, from the start."""
+    model = panel.gallery.model
+    return model.table.frame["region"].iloc[model.rows(0, 99)].tolist()
+
+
+def test_words_sort_the_table_and_the_gallery_and_the_usual_order_comes_back(
     qtbot, panel, messages, run_to_end, counted
 ):
-    part = panel.finder
+    part, session = panel.finder, panel.session
     part.find.click()
     assert "expression is blank" in messages[-1]
     run_to_end(panel)
-    qtbot.keyClicks(part.words, "a green frog")
-    qtbot.keyClick(part.words, Qt.Key.Key_Return)
-    assert not part.progress.isHidden()
-    found(qtbot, panel)
+    usual = rows_of_table(panel)
+    order = search(qtbot, panel, "a green frog")
+    assert len(counted["runs"]) == 1  # that of the table
+    ids = [hit.place.key.id for hit in order.hits]
+    assert load_scene("everyday-1").truth[ids[0]] == "frog"
+    assert rows_of_table(panel) == rows_of_gallery(panel) == ids != usual
+    like = [panel.results.model.index(n, len(panel.results.model.columns) - 1) for n in range(4)]
+    assert [one.data() for one in like] == [f"{hit.similarity:.3f}" for hit in order.hits]
+    tip = panel.gallery.model.index(0).data(Qt.ItemDataRole.ToolTipRole)
+    assert tip.endswith(f"similarity {order.hits[0].similarity:.2f}")
+    assert panel.results.order.text() == "Most like: a green frog"
+    assert panel.gallery.sort.currentText() == "most like: a green frog"
+    # The best is selected; arrows go to the next one, in the table and in the gallery.
+    chosen = session.run.results.regions
+    assert chosen[session.review.row].id == ids[0]
+    qtbot.keyClick(panel.results.table, Qt.Key.Key_Down)
+    assert chosen[session.review.row].id == ids[1]
+    assert panel.results.table.currentIndex().row() == 1
+    panel.gallery.wall.setCurrentIndex(panel.gallery.model.index(2))
+    qtbot.waitUntil(lambda: chosen[session.review.row].id == ids[2])
+    # Back to the usual order: by the button, or by another one in the gallery.
+    press(qtbot, panel.results.usual)
+    assert rows_of_table(panel) == usual
+    assert not panel.results.usual.isVisibleTo(panel.results)
+    assert panel.gallery.sort.currentText() == "by word"
+    assert chosen[session.review.row].id == ids[2]
+    search(qtbot, panel, "a house")
+    panel.gallery.sort.setCurrentIndex(1)
+    panel.gallery.sort.activated.emit(1)
+    assert session.explore.order is None
+    assert rows_of_table(panel) == usual
+    assert panel.gallery.sort.currentText() == "least certain first"
+
+
+def test_down_goes_from_the_words_to_what_was_found(window, qtbot, panel, run_to_end):
+    panel._viewer.show()  # a hidden window has no focus
+    run_to_end(panel)
+    panel.reveal("explore")
+    panel.finder.words.setFocus()
+    search(qtbot, panel, "a green frog")
+    qtbot.keyClick(panel.finder.words, Qt.Key.Key_Down)
+    assert panel.gallery.wall.window().focusWidget() is panel.gallery.wall
+    panel.gallery.hide()
+
+
+def test_with_surroundings_the_canvas_shows_what_was_compared(qtbot, panel, run_to_end, counted):
+    run_to_end(panel)
+    part, session = panel.finder, panel.session
+    part.surroundings.setChecked(True)
+    heat = panel.canvas.heatmap.layer
+    order = search(qtbot, panel, "a green frog")
     assert [config.alpha for config in counted["runs"]] == [0, 5]
-    finding = part.model.finding
-    truth = load_scene("everyday-1").truth
-    best = finding.results.regions[finding.matches[0].row]
-    assert truth[best.id] == "frog"
-    values = [one.similarity for one in finding.matches]
-    assert values == sorted(values, reverse=True)
-    # The best is selected in the table, and the map on the canvas is the one that was ranked.
-    heat = next(layer for layer in panel._viewer.layers if layer.name.startswith("heatmap"))
-    assert panel.results.results.regions[panel.results.row].id == best.id
-    assert is_map_of(heat, best)
-    qtbot.keyClick(part.table, Qt.Key.Key_Down)
-    second = finding.results.regions[finding.matches[1].row]
-    assert panel.results.results.regions[panel.results.row].id == second.id
-    assert is_map_of(heat, second)
-    assert not is_map_of(heat, panel.results.results.regions[panel.results.row])
+    compared = {region.id: region for region in order.compared.results.regions}
+    own = session.run.results.regions[session.review.row]
+    assert own.id == order.hits[0].place.key.id
+    assert is_map_of(heat, compared[own.id])
+    assert not is_map_of(heat, own)
+    qtbot.keyClick(panel.results.table, Qt.Key.Key_Down)
+    second = session.run.results.regions[session.review.row]
+    assert second.id == order.hits[1].place.key.id
+    assert is_map_of(heat, compared[second.id])
     # Other words: the embeddings are there. Another alpha, or another region: they are not.
-    part.words.setText("a house")
-    press(qtbot, part.find)
-    found(qtbot, panel)
+    search(qtbot, panel, "a house")
     assert len(counted["runs"]) == 2
-    assert part.model.finding.reused
     panel._viewer.layers["Everyday things 1: regions"].data[:20, :20] = 9
-    press(qtbot, part.find)
-    found(qtbot, panel)
+    order = search(qtbot, panel, "a house")
     assert len(counted["runs"]) == 3
-    assert part.model.rowCount() == 5
+    assert len(order.hits) == 5
     part.alpha.setValue(0)
     part.whole.setChecked(False)
-    press(qtbot, part.find)
-    found(qtbot, panel)
+    search(qtbot, panel, "a house")
     assert len(counted["runs"]) == 4
-    run_to_end(panel)
-    press(qtbot, part.find)  # with those of the table, where alpha is the same
-    found(qtbot, panel)
-    assert len(counted["runs"]) == 5
-    assert part.model.finding.results is panel.results.results
+    panel.session.explore.order = None
+    own = session.run.results.regions[session.review.row]
+    assert is_map_of(heat, own)
 
 
-def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
-    window, qtbot, panel, run_to_end, counted
-):
-    part = panel.finder
-    panel._viewer.window.resize(1366, 768)
+def test_what_was_found_is_told_in_plain_words(window, qtbot, panel, run_to_end):
     panel._viewer.show()  # a hidden window is not laid out
     run_to_end(panel)
     panel.tabs.show_tab("explore")
-    qtbot.keyClicks(part.words, "a green frog")
-    qtbot.keyClick(part.words, Qt.Key.Key_Return)
-    found(qtbot, panel)
-
-    def in_view(row):
-        place = part.table.visualRect(part.model.index(row, 0))
-        return part.table.viewport().visibleRegion().contains(place.bottomLeft())
-
-    qtbot.waitUntil(lambda: in_view(2))
+    search(qtbot, panel, "a green frog")
+    part = panel.finder
     shown = [one.text() for one in part.findChildren(QLabel) if one.isVisibleTo(part)]
     assert not [text for text in shown if "alpha" in text]
-    count = part.model.rowCount()
-    assert any(text.startswith(f"'a green frog': {count} regions ranked, from ") for text in shown)
-
-
-def test_the_canvas_shows_what_was_found_only_beside_the_words(window, qtbot, panel, run_to_end):
-    part, canvas = panel.finder, panel.canvas
-    run_to_end(panel)
-    panel.tabs.show_tab("explore")
-    part.words.setText("a green frog")
-    press(qtbot, part.find)
-    found(qtbot, panel)
-    best, heat = part.model.finding.region(0), canvas.heatmap.layer
-    bordered = canvas.border.corners
-    assert is_map_of(heat, best)
-    assert bordered is not None
-    panel.tabs.show_tab("label")
-    own = panel.results.results.regions[panel.results.row]
-    assert own.id == best.id
-    assert is_map_of(heat, own)
-    assert np.allclose(canvas.border.corners, bordered, rtol=0, atol=1e-9)
-    for tab in ("review", "images"):
-        panel.tabs.show_tab("explore")
-        assert is_map_of(heat, best)
-        panel.tabs.show_tab(tab)
-        assert is_map_of(heat, own)
-    panel.tabs.show_tab("explore")
-    assert is_map_of(heat, best)
-    panel.why.section.open()
-    assert is_map_of(heat, own)
-    part.section.open()
-    assert is_map_of(heat, best)
-    # Another row that is selected elsewhere is what the canvas shows, now and later.
-    panel.results.select(0 if panel.results.row else 1)
-    other = panel.results.results.regions[panel.results.row]
-    assert not part.table.selectionModel().hasSelection()
-    for tab in ("label", "explore"):
-        panel.tabs.show_tab(tab)
-        assert is_map_of(heat, other)
-    # With results of other regions, one of the same number is not what was found.
-    turned = panel._viewer.add_labels(panel.session.run.regions.data[::-1])
-    panel.session.choose(image=panel.session.run.image, regions=turned)
-    run_to_end(panel)
-    ids = panel.results.results.ids
-    panel.results.select(row := (ids.index(best.id) + 1) % len(ids))
-    part.table.selectRow(0)
-    assert panel.session.review.row == row
+    assert any(text.startswith("'a green frog': 4 regions, most like first") for text in shown)
+    panel.gallery.hide()
 
 
 def is_map_of(layer, region):

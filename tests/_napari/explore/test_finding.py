@@ -1,13 +1,13 @@
-"""Finding by words, without a window; `test_find_widget.py` has it in the panel."""
+"""Finding regions by words, without a window; `test_find_widget.py` has it in the panel."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.explore.find_section import _COLUMNS, FindSection
+from napari_maskinversion._napari.explore.find_section import FindSection
 from napari_maskinversion.images.sample_scenes import load_scene
-from napari_maskinversion.language.ranking.query import embed_query
+from napari_maskinversion.language.ranking.ranking import find
 from napari_maskinversion.results.results import Results
 from tests.scenes import demo_model, picture
 
@@ -19,39 +19,93 @@ def part(section):
     return section(FindSection)
 
 
-def test_embeddings_of_other_pixels_are_not_used_again(qtbot, shared, part, finished, messages):
+def press_find(qtbot, part, finished):
+    """Press Find; return the order that table and gallery have then."""
+    press(qtbot, part.find)
+    finished(part, 120)
+    return part._session.explore.order
+
+
+def ids_in_order(order):
+    return [hit.place.key.id for hit in order.hits]
+
+
+def test_a_search_compares_the_embeddings_that_the_table_has(
+    qtbot, shared, part, finished, counted, show, results
+):
+    show()
+    part.words.setText("a house, not a green frog")
+    order = press_find(qtbot, part, finished)
+    assert counted["runs"] == []
+    assert order.compared is shared.session.run.record
+    matches = find(demo_model(), results.embeddings, "a house, not a green frog")
+    assert ids_in_order(order) == [results.ids[match.row] for match in matches]
+    np.testing.assert_allclose(
+        [hit.similarity for hit in order.hits],
+        [match.similarity for match in matches],
+        rtol=0,
+        atol=1e-6,
+    )
+    assert shared.session.review.row == matches[0].row
+    assert part.about.text() == (
+        "'a house, not a green frog': 4 regions, most like first, with the embeddings that there "
+        "are."
+    )
+
+
+def test_regions_without_results_are_computed_once_and_shown(
+    qtbot, shared, part, finished, counted
+):
+    part.words.setText("a green frog")
+    order = press_find(qtbot, part, finished)
+    assert shared.session.run.results.ids == shared.session.run.record.results.ids
+    assert order.compared is shared.session.run.record
+    assert "embedded for this search" in part.about.text()
+    press_find(qtbot, part, finished)
+    assert len(counted["runs"]) == 1
+
+
+def test_what_the_table_lacks_is_said(qtbot, shared, part, finished, show):
+    show()
+    part.words.setText("a green frog")
+    shared.session.run.changed_regions = frozenset([shared.session.run.results.regions[0].key])
+    press_find(qtbot, part, finished)
+    assert "1 region has changed since" in part.about.text()
+    record = shared.session.run.record
+    shared.session.show(record.changed(total=6))
+    press_find(qtbot, part, finished)
+    assert "2 regions were not computed yet." in part.about.text()
+
+
+def test_surroundings_of_other_pixels_are_not_used_again(
+    qtbot, shared, part, finished, messages, show
+):
+    show()
     image = shared.session.run.image
     part.words.setText("a green frog")
+    part.surroundings.setChecked(True)
 
-    def reused():
-        press(qtbot, part.find)
-        finished(part, 120)
-        return part.model.finding.reused
+    def is_reused():
+        press_find(qtbot, part, finished)
+        return "embeddings that there are" in part.about.text()
 
-    assert not reused()
-    assert reused()
+    assert not is_reused()
+    assert is_reused()
     # Changed in place, where nobody is told; and another array.
     image.data[:40] = 255 - image.data[:40]
-    assert not reused()
+    assert not is_reused()
     image.data = np.ascontiguousarray(image.data[::-1])
-    assert not reused()
-    assert reused()
+    assert not is_reused()
+    assert is_reused()
     # As of a run that was cancelled: its last regions have no results.
-    record = part.model.finding.record
-    first = Results(record.results.info, record.results.regions[:1])
-    object.__setattr__(record, "results", first)
-    assert not reused()
+    compared = shared.session.explore.order.compared
+    first = Results(compared.results.info, compared.results.regions[:1])
+    object.__setattr__(compared, "results", first)
+    assert not is_reused()
     assert not messages
-    # Several words, and what is to be avoided, as in a library.
-    part.words.setText("a house, not a green frog")
-    assert reused()
-    query = embed_query(demo_model(), "a house, not a green frog")
-    similar = part.model.finding.results.embeddings @ query
-    ranked = [match.row for match in part.model.finding.matches]
-    assert ranked == np.argsort(-similar).tolist()
 
 
-def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(
+def test_surroundings_of_all_planes_are_used_again_whichever_is_shown(
     qtbot, shared, part, finished, counted
 ):
     viewer, session = shared.viewer, shared.session
@@ -60,40 +114,52 @@ def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(
     labels[0, 5:25, 5:30], labels[1, 30:50, 40:70] = 1, 2
     session.choose(image=stack, regions=viewer.add_labels(labels, name="planes"))
     session.run.scope = replace(session.run.scope, planes="each")
+    part.surroundings.setChecked(True)
     part.words.setText("a green frog")
     for plane in (0, 1):
         viewer.dims.set_current_step(0, plane)
-        press(qtbot, part.find)
-        finished(part, 120)
-    assert part.model.rowCount() == 2
+        order = press_find(qtbot, part, finished)
+    assert sorted(ids_in_order(order)) == [1, 2]
     assert len(counted["runs"]) == 1
 
 
-def test_small_regions_of_a_large_image_are_found_and_the_whole_image_is_told_to_be_too_coarse(
-    qtbot, shared, part, finished
-):
+def test_small_regions_of_a_large_image_are_found(qtbot, shared, part, finished):
     viewer, scene = shared.viewer, load_scene("everyday-1")
     large = np.full((3000, 3000, 3), 200, np.uint8)
     labels = np.zeros((3000, 3000), np.uint8)
     large[100:612, 100:612], labels[100:612, 100:612] = scene.image, scene.regions
     image = viewer.add_image(large, rgb=True)
     shared.session.choose(image=image, regions=viewer.add_labels(labels, name="large"))
+    part.surroundings.setChecked(True)
     part.words.setText("a green frog")
-
-    def best():
-        press(qtbot, part.find)
-        finished(part, 120)
-        return scene.truth[part.model.finding.region(0).id]
-
-    def column(name):
-        model, names = part.model, [title for title, _ in _COLUMNS]
-        return [model.index(row, names.index(name)).data() for row in range(model.rowCount())]
-
-    assert best() == "frog"
-    assert column("Status") == 4 * ["doubtful"]  # the image is none that the demo model knows
+    order = press_find(qtbot, part, finished)
+    assert scene.truth[ids_in_order(order)[0]] == "frog"
     part.whole.setChecked(True)
-    best()
-    assert column("Status") == 4 * ["low resolution"]
+    order = press_find(qtbot, part, finished)
+    assert all(region.low_resolution for region in order.compared.results.regions)
+
+
+def test_a_search_ends_with_its_words_its_results_or_by_another_order(
+    qtbot, shared, part, finished, show
+):
+    session = shared.session
+
+    def search():
+        part.words.setText("a green frog")
+        return press_find(qtbot, part, finished)
+
+    show()
+    assert search() is not None
+    part.words.clear()
+    assert session.explore.order is None
+    assert search() is not None
+    show()  # results of another run
+    assert session.explore.order is None
+    assert search() is not None
+    session.show(session.run.record.changed(table=None))  # the same run with other limits
+    assert session.explore.order is not None
+    session.explore.order = None  # as the table and the gallery do it
+    assert "most like first" not in part.about.text()
 
 
 def test_finding_can_be_cancelled(qtbot, part, finished, slow, messages):

@@ -69,6 +69,14 @@ def test_regions_stand_by_word_the_largest_run_first_and_the_least_certain_first
     assert (order.tolist(), runs) == ([1, 5, 2, 3, 4], [])
 
 
+def test_what_is_most_like_comes_first_and_what_was_not_compared_last():
+    frame = frame_of(["cat", "dog", "cat", "dog"], [0.1, 0.2, 0.3, 0.4], ["rejected"])
+    similarities = np.array([0.5, np.nan, 0.2, 0.3])
+    assert arranged(frame, similarities=similarities)[0].tolist() == [0, 3, 2, 1]
+    order, runs = arranged(frame, shown="undecided", similarities=similarities)
+    assert (order.tolist(), runs) == ([3, 2, 1], [])
+
+
 def test_doubtful_ones_are_undecided_and_those_in_review_are_the_ones_of_its_queue():
     frame = frame_of(["cat", "dog", "cat"], [0.1, 0.2, 0.3], ["accepted"], ["frog"])
     frame["doubtful"] = [True, True, False]

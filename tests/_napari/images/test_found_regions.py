@@ -1,18 +1,21 @@
-"""Find in the project and in the library: hits are listed, and open on their images."""
+"""Find in the project and in the library: the gallery shows it, and it opens on its images."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import tifffile
 from qtpy.QtCore import Qt
 
+from napari_maskinversion._napari.explore import find_section
 from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.library.library_controller import _placed_as_in
-from napari_maskinversion.app.explore import region_sources
+from napari_maskinversion.app.explore import region_sources, searches
 from napari_maskinversion.app.explore.region_sources import library_source, open_region
 from napari_maskinversion.app.layer_input.layer_facts import FILE
 from napari_maskinversion.app.session import RegionPlace
 from napari_maskinversion.base.identity import ImagePlace, RegionKey
+from napari_maskinversion.base.progress import tick
 from napari_maskinversion.batch.opened import OpenProject, edit
 from napari_maskinversion.batch.project_decisions import add_to_library
 from napari_maskinversion.batch.project_index import archive_file
@@ -34,57 +37,107 @@ def search(qtbot, panel, words=""):
     else:
         part.like.click()
     qtbot.waitUntil(lambda: not part.job.busy)
-    return part.far.hits
+    return panel.session.explore.order
 
 
-def click(qtbot, panel, number):
-    items = panel.finder.far
-    items.itemClicked.emit(items.item(number))
-    return items.hits[number].place
+def open_found(panel, number):
+    """Open a region of the gallery, as a click or Return there does; return where it is."""
+    wall = panel.gallery.model
+    (row,) = wall.rows(number, number)
+    panel.gallery.wall.opened.emit(int(row))
+    return panel.session.explore.order.hits[number].place
 
 
-def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed, monkeypatch):
-    part, session = panel.finder, panel.session
+def words_on_the_wall(panel):
+    frame = panel.gallery.model.table.frame
+    return frame["suggestion"].iloc[panel.gallery.model.rows(0, 99)].tolist()
+
+
+def test_what_is_found_in_the_project_comes_first_in_the_gallery_and_opens_on_its_image(
+    qtbot, panel, computed, monkeypatch
+):
+    part, session, gallery = panel.finder, panel.session, panel.gallery
     panel.reveal("explore")
     part.section.open()
     part.where.setCurrentIndex(PROJECT)
     assert part.anywhere.isHidden()
-    hits = search(qtbot, panel, "a car, not dog")
+    hits = search(qtbot, panel, "a car, not dog").hits
     assert len(hits) == sum(len(set(np.unique(label)) - {0}) for label in _masks(computed))
     assert [hit.similarity for hit in hits] == sorted((h.similarity for h in hits), reverse=True)
-    assert f"'a car, not dog': the best of {len(hits)} in computed. 1 images" in part.about.text()
-    assert all(hit.picture is not None for hit in hits)
+    assert gallery.source.currentText() == region_sources.PROJECT
+    assert gallery.sort.currentText() == "most like: a car, not dog"
+    frame, shown = gallery.model.table.frame, gallery.model.rows(0, 99)
+    assert [hit.place.key.id for hit in hits] == frame["region"].iloc[shown].tolist()
+    assert [hit.place.image for hit in hits] == frame["image"].iloc[shown].tolist()
+    assert all(picture is not None for _, picture in gallery.model.table.thumbnails(shown))
+    text = f"'a car, not dog': {len(hits)} regions in computed, most like first. 1 images"
+    assert text in part.about.text()
+    # The region shown is among them, so that its table is sorted, too.
+    assert panel.results.order.text() == "Most like: a car, not dog"
     # Only those with a decision, or of a class.
     part.only.setCurrentText("rejected")
-    assert not search(qtbot, panel, "a car, not dog")
+    assert not search(qtbot, panel, "a car, not dog").hits
     assert part.about.text().startswith("No region in computed is 'rejected'.")
-    part.only.setCurrentText(hits[0].label)
-    same = [hit.place for hit in hits if hit.label == hits[0].label]
-    assert [hit.place for hit in search(qtbot, panel, "a car, not dog")] == same
+    assert gallery.about.text() == part.about.text()
+    word = frame["suggestion"].iloc[shown[0]]
+    part.only.setCurrentText(word)
+    same = [hit.place for hit, name in zip(hits, frame["suggestion"], strict=True) if name == word]
+    assert [hit.place for hit in search(qtbot, panel, "a car, not dog").hits] == same
+    assert set(words_on_the_wall(panel)) == {word}
     part.only.setCurrentText("all")
-    hits = search(qtbot, panel, "a car, not dog")
-    assert part.far.item(0).text().startswith(f"{hits[0].place.image}\nregion ")
+    hits = search(qtbot, panel, "a car, not dog").hits
     other = next(
         n for n, hit in enumerate(hits) if hit.place.image != session.project.state.current
     )
-    place = click(qtbot, panel, other)
+    place = open_found(panel, other)
     qtbot.waitUntil(lambda: session.project.state.current == place.image)
     assert session.run.results.regions[session.review.row].id == place.key.id
     assert session.review.picked  # so that it comes into view
     # The region shown is an example: it is like itself, most of all.
-    best = search(qtbot, panel)[0]
+    order = search(qtbot, panel)
+    best = order.hits[0]
     assert (best.place, round(best.similarity, 3)) == (place, 1)
-    # Cancel ends it also while pictures are cut.
+    # Cancel leaves the order as it is.
     with monkeypatch.context() as patch:
-        patch.setattr(region_sources, "outlined", lambda _: part.job.cancel())
-        assert search(qtbot, panel, "a dog")[0] is best
+        search_library = Library.search
+        patch.setattr(
+            Library,
+            "search",
+            lambda *a, **k: (part.job.cancel(), tick("Rows", 0, 0), search_library(*a, **k))[2],
+        )
+        assert search(qtbot, panel, "a dog") is order
+    # The usual order has all regions again.
+    gallery.sort.setCurrentIndex(0)
+    gallery.sort.activated.emit(0)
+    qtbot.waitUntil(lambda: not gallery.loader.busy)
+    assert session.explore.order is None
+    assert len(gallery.model.table.frame) == len(hits)
+    assert not panel.results.model.is_sorted
     # Results that cannot be read are told.
     archive_file(OpenProject.read(computed), place.image).write_bytes(b"damaged")
-    hits = search(qtbot, panel, "a car, not dog")
+    hits = search(qtbot, panel, "a car, not dog").hits
     assert place.image not in {hit.place.image for hit in hits}
-    assert f"best of {len(hits)} in computed. 2 images have no results" in part.about.text()
-    part.where.setCurrentIndex(0)
-    assert part.far.isHidden()
+    assert "in computed, most like first. 2 images have no results" in part.about.text()
+    gallery.hide()
+
+
+def test_of_many_images_the_best_are_shown_and_reload_shows_all(
+    qtbot, panel, computed, monkeypatch
+):
+    part, gallery = panel.finder, panel.gallery
+    part.where.setCurrentIndex(PROJECT)
+    total = len(search(qtbot, panel, "a car").hits)
+    query = partial(searches.Query, top=2)
+    monkeypatch.setattr(find_section, "Query", query)
+    assert len(search(qtbot, panel, "a car").hits) == 2
+    assert f"'a car': the best 2 of {total} regions in computed" in part.about.text()
+    assert f"the best 2 of {total} regions" in gallery.about.text()
+    assert len(gallery.model.rows(0, 99)) == 2
+    gallery.reload.click()
+    qtbot.waitUntil(lambda: not gallery.loader.busy)
+    assert len(gallery.model.table.frame) == total
+    assert gallery.sort.currentText() == "by word"
+    gallery.hide()
 
 
 def _masks(folder):
@@ -93,7 +146,7 @@ def _masks(folder):
     return [imread(file) for file in sorted((folder / "masks").glob("*.png"))]
 
 
-def test_hits_of_the_library_open_in_the_project_or_as_files(
+def test_what_is_found_in_the_library_opens_in_the_project_or_as_a_file(
     qtbot, panel, computed, tmp_path, messages, monkeypatch
 ):
     monkeypatch.setattr(results_on_canvas, "_visible", lambda *_: False)  # there is no window
@@ -105,20 +158,24 @@ def test_hits_of_the_library_open_in_the_project_or_as_files(
     for name in ("cell-1.png", "cell-2.png"):
         add_to_library(OpenProject.read(computed), name, library)
     part.only.setCurrentText("accepted")
-    assert not search(qtbot, panel, "car")
+    assert not search(qtbot, panel, "car").hits
     part.only.setCurrentText("undecided")
-    hits = search(qtbot, panel, "car")
+    hits = search(qtbot, panel, "car").hits
     assert len(hits) == library.info()["regions"]
     model = panel.store.load(session.run.settings.model, session.run.settings.device)
-    asked = library.search("car", model=model)  # the answers of the command line, and of Python
-    assert [hit.similarity for hit in hits] == asked["similarity"].tolist()
+    answers = library.search("car", model=model)  # of the command line, and of Python
+    assert [hit.similarity for hit in hits] == answers["similarity"].tolist()
+    assert panel.gallery.model.table.frame["id"].tolist() == answers["id"].tolist()
+    assert panel.gallery.model.rows(0, 99).tolist() == [*range(len(hits))]
     other = next(n for n, hit in enumerate(hits) if "cell-2" in hit.place.image)
-    click(qtbot, panel, other)
+    open_found(panel, other)
     qtbot.waitUntil(lambda: session.project.state.current == "cell-2.png")
     assert session.run.results.regions[session.review.row].id == hits[other].place.key.id
     assert session.run.results.regions[session.review.row].bbox == hits[other].place.box
     # Drawn again, another region may have its number.
     assert not session.select_place(replace(hits[other].place, box=(0, 0, 1, 1)))
+    assert panel.gallery.model.table.place(other).box == hits[other].place.box
+    panel.gallery.hide()
     # Of an image that no project has, the file is opened.
     file = write_image(tmp_path, 3)
     library.add(bundle(3, seed=3), image=file)

@@ -1,5 +1,7 @@
 """The panel's table and the layer's features show the columns of the one list."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from napari.layers import Labels
@@ -10,8 +12,14 @@ from napari_maskinversion._napari.results.export_controller import feature_colum
 from napari_maskinversion._napari.results.results_model import ResultsModel
 from napari_maskinversion._napari.results.results_widget import ResultsWidget, sizes
 from napari_maskinversion.app.layer_input.layer_features import FeatureWriter
-from napari_maskinversion.app.session import ResultRecord, Session
-from napari_maskinversion.base.identity import RegionKey
+from napari_maskinversion.app.session import (
+    RegionOrder,
+    RegionPlace,
+    ResultRecord,
+    Session,
+    SimilarRegion,
+)
+from napari_maskinversion.base.identity import ImagePlace, RegionKey
 from napari_maskinversion.results import columns
 from tests.results.export.bundles import make_bundle
 from tests.results.test_columns import DOUBLE
@@ -110,3 +118,58 @@ def test_a_column_that_is_added_to_the_list_is_in_the_features_of_the_layer(resu
     assert "double_id" in FeatureWriter(layer).write(columns)
     features = layer.features.set_index("index")
     assert features.loc[[1, 2, 3, 4], "double_id"].tolist() == [2, 4, 6, 8]
+
+
+def order_of(session, similarities):
+    """A search that has compared regions of the image shown, the most similar first."""
+    regions, hits = session.run.results.regions, []
+    for region, similarity in zip(regions, similarities, strict=False):
+        place = RegionPlace("", region.key, ImagePlace(""), region.bbox)
+        hits.append(SimilarRegion(place, similarity))
+    hits.sort(key=lambda hit: -hit.similarity)
+    return RegionOrder(looked_for="cat", about="", source="This image", hits=tuple(hits))
+
+
+def test_a_search_sorts_the_rows_and_the_selection_stays(table):
+    session, widget, cell = table
+    ids = [region.id for region in session.run.results.regions]
+    assert len(ids) == 4
+    session.review.rows = (1, 2)
+    session.select(2)
+    session.review.rows = (1, 2)
+    session.explore.order = order_of(session, [0.1, 0.2, 0.4])  # the last one was not compared
+    assert [cell(place, "region") for place in range(4)] == [str(ids[n]) for n in (2, 1, 0, 3)]
+    assert [cell(place, "likeness") for place in range(4)] == [
+        *("0.400", "0.200", "0.100"),
+        "\N{EN DASH}",
+    ]
+    assert (widget.row, session.review.row) == (2, 2)
+    assert session.review.rows == (1, 2)
+    assert session.review.picked
+    assert widget.table.currentIndex().row() == 0
+    assert sorted(one.row() for one in widget.table.selectionModel().selectedRows()) == [0, 1]
+    # What is selected elsewhere is selected where it stands now, and the other way round.
+    session.select(3)
+    assert widget.table.currentIndex().row() == 3
+    widget.table.selectRow(1)
+    assert session.review.row == 1
+    assert not widget.table.isColumnHidden(len(widget.model.columns) - 1)
+    session.explore.order = None
+    assert [cell(place, "region") for place in range(4)] == [str(number) for number in ids]
+    assert widget.table.currentIndex().row() == session.review.row == 1
+    assert widget.table.isColumnHidden(len(widget.model.columns) - 1)
+
+
+def test_a_search_that_knows_no_region_of_the_image_leaves_the_table_alone(table):
+    session, widget, _ = table
+    order = order_of(session, [0.1, 0.2, 0.4, 0.3])
+    redrawn = [
+        SimilarRegion(replace(hit.place, box=(0, 0, 1, 1)), hit.similarity) for hit in order.hits
+    ]
+    session.explore.order = replace(order, hits=tuple(redrawn))
+    assert not widget.model.is_sorted
+    assert not widget.usual.isVisibleTo(widget)
+    session.explore.order = order
+    assert widget.model.is_sorted
+    session.show(replace(session.run.record, results=make_bundle().results))  # with other limits
+    assert widget.model.is_sorted

@@ -310,12 +310,11 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
 
 def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, inverted):
     part = live.finder
-    part.alpha.setValue(live.session.run.settings.inversion.alpha)
-    part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()
     qtbot.waitUntil(lambda: not live.finder.job.busy)
-    assert part.model.finding.reused
+    order = live.session.explore.order
+    assert len(order.hits) == len(live.session.run.results)
     assert inverted == []
 
 

@@ -1,29 +1,40 @@
-"""Find by words: an expression, and the regions ranked by how well it fits."""
+"""Find by words: stored regions are sorted by what is typed, and places without any are listed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from qtpy.QtCore import QModelIndex, Qt
+import numpy as np
+from qtpy.QtCore import QEvent, QModelIndex, QObject, Qt
+from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView
 
-from ...app.explore.region_sources import library_source, project_source
+from ...app.explore.region_sources import (
+    IMAGE,
+    LIBRARY,
+    PROJECT,
+    library_source,
+    project_source,
+    shown_file,
+)
 from ...app.explore.searches import (
     Example,
-    FarHits,
-    Finding,
+    FoundPlaces,
+    FoundRegions,
+    ImageRegions,
     Query,
     find_anywhere,
-    find_regions,
     reusable,
+    search_image,
     search_of,
     search_regions,
 )
-from ...app.requests.preparing import find_request
-from ...app.session import job_kinds
+from ...app.requests.preparing import check_on_disk, embedding_request, surroundings_request
+from ...app.session import ProjectState, RegionOrder, ResultRecord, job_kinds, outdated, same_run
 from ...app.session.subjects import image_chosen
 from ...app.work.model_store import Kept
 from ...base.errors import InputError
@@ -32,11 +43,12 @@ from ...language.ranking.query import check_query
 from ...language.ranking.ranking import EXPRESSION_ALPHA
 from ...results.settings import fields_of
 from ...review.decisions import STATUSES
+from ..layers.results_on_canvas import RegionOrigin
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, button, check_box, combo_box, form, line, stack, text_field
 from ..widgets.table_views import RowsModel, table_view
 from ..workers.notify import refusing
-from .hits import FarHitsList, HitsRow
+from .hits import HitsRow
 from .work_section import ProgressSection, Shared
 
 _ROWS_SHOWN: Final = 6
@@ -45,13 +57,17 @@ _WHY: Final = (
     "about 5 works best in the paper: 42 % of RefCOCO's expressions find their region at 0, "
     "56 % at 5, 21 % at 20."
 )
-_WHERE: Final = ("In this image", "In the project", "In the library")
+_WHERE: Final = {"In this image": IMAGE, "In the project": PROJECT, "In the library": LIBRARY}
+_SURROUNDINGS: Final = (
+    "For words about places, such as 'on the left': embeds the regions again, with what is around "
+    "them. Off: the embeddings of the table are compared."
+)
 _WHOLE: Final = (
     "For words about places, such as 'on the left'. Off: windows as in a run; small regions of "
     "large images are found in windows only."
 )
 _ALL: Final = "all"
-_ABOUT: Final = "Describe one region and what is around it."
+_ABOUT: Final = "Table and gallery show first what is most like the words."
 _LIKE: Final = (
     "Find all that looks like the selected region, also where no region is; without a "
     "selected region, as on another image, like that of the last search"
@@ -67,7 +83,7 @@ _COLUMNS: Final = (
 
 
 class FindSection(ProgressSection):
-    """The words, the settings and the ranked regions."""
+    """The words, where they are looked for, and the places found where nobody drew regions."""
 
     title, tip = "Find by words", "Show where typed words are"
     kind = job_kinds.FIND
@@ -78,11 +94,17 @@ class FindSection(ProgressSection):
         self._sam: Kept[Any] = Kept()  # That proposes regions; used in the worker
         self._proposed: Kept[Any] = Kept()  # Regions of the last search without any
         self._example: Example | None = None  # Of the last search by one
-        tip = "Say which region you mean, and press Enter: red cell, not debris"
+        self._embedded: ResultRecord | None = None  # What the last search embedded
+        self._sorted: ResultRecord | None = None  # The results shown when they were sorted
+        self._project_file = ""
+        tip = (
+            "Say which region you mean, and press Enter: red cell, not debris. Down goes to what "
+            "was found; without words all is sorted as usual"
+        )
         name = "Words that describe a region"
         self.words = text_field("the dog on the left", tip, name=name)
         self.words.setClearButtonEnabled(True)
-        tip = "Rank the regions by how well these words fit them (Enter)"
+        tip = "Show first what is most like these words (Enter)"
         self.find = button("Find", tip, self.run)
         (alpha,) = (field for field in fields_of("inversion") if field.name == "alpha")
         self.form = SettingsForm(
@@ -91,6 +113,7 @@ class FindSection(ProgressSection):
             parent=self,
         )
         self.alpha = self.form[alpha.key]
+        self.surroundings = check_box("With surroundings", _SURROUNDINGS)
         self.whole = check_box("See the whole image with each region", _WHOLE)
         tip = "Regions are proposed in the whole image, as where there are none at all"
         self.anywhere = check_box("Also propose regions", tip)
@@ -106,15 +129,17 @@ class FindSection(ProgressSection):
             typed=True,
         )
         self.like = button("All like this one", "", self._run_like)
-        self.far = FarHitsList(shared.session)
         self.hits = HitsRow(shared)
         self.about = Note(_ABOUT)
         self.model = MatchesModel(self)
-        self.table = table_view(self.model, "Regions by how well the words fit them")
+        self.table = table_view(self.model, "Places by how well the words fit them")
         self._build()
         self.anywhere.toggled.connect(self._show_rows)
+        self.surroundings.toggled.connect(self._show_rows)
         self.where.currentIndexChanged.connect(lambda _: self._turn_elsewhere())
         self.words.returnPressed.connect(self.run)
+        self.words.textChanged.connect(self._words_changed)
+        self.words.installEventFilter(self)
         self.hits.changed.connect(self._show_count)
         self.hits.made.connect(self._made)
         self.section.toggled.connect(self._seen)
@@ -133,13 +158,13 @@ class FindSection(ProgressSection):
             line(self.where, self.like, shares=(1, 0)),
             ("Only", self.only),
             self.anywhere,
+            self.surroundings,
+            ("Surroundings", self.alpha),
+            self.whole,
             self.progress,
             self.about,
             self.hits,
-            self.far,
             table,
-            ("Surroundings", self.alpha),
-            self.whole,
         ]
         self._rows = form(rows)
         stack(self, self._rows)
@@ -152,7 +177,13 @@ class FindSection(ProgressSection):
         run = self._session.run.events
         review = self._session.review.events
         status = self._session.status.events
+        project = self._session.project.events
+        explore = self._session.explore.events
         self.after(self._layers_changed, run.layers)
+        self.after(self._record_changed, run.record)
+        self.after(self._project_changed, project.state)
+        self.after(lambda _: self._sort_as_usual(LIBRARY), explore.library)
+        self.after(self._order_changed, explore.order)
         self.after(self._show_rows, run.layers, run.region_count)
         self.after(self._turned, status.tab)
         self.after(self._row_changed, review.row)
@@ -160,14 +191,27 @@ class FindSection(ProgressSection):
         self.after(self._offer, run.vocabulary)
         self._offer()
         self._show_rows()
+        self._project_changed(self._session.project.state)
 
     def stop(self) -> None:
         """Follow the session no more, and release image and results."""
         super().stop()
         self._sam.clear()
         self._proposed.clear()
-        self._example = None
+        self._example = self._embedded = self._sorted = None
+        self._session.explore.order = None
         self._forget()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Let Down go from the words to what was found."""
+        is_key = isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress
+        if watched is not self.words or not is_key or event.key() != Qt.Key.Key_Down:
+            return False
+        if self.model.finding is not None:
+            self.table.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        elif self._session.explore.order is not None:
+            self._session.explore.show_gallery.emit(None)
+        return True
 
     def refresh(self, _: object = None) -> None:
         """Show what can be done now."""
@@ -178,22 +222,26 @@ class FindSection(ProgressSection):
 
     def _layers_changed(self, _: object = None) -> None:
         """Show nothing of an image that is no longer chosen."""
-        finding = self.model.finding
-        if finding is not None and finding.snapshot.image is not self._session.run.image:
+        finding, image = self.model.finding, self._session.run.image
+        if self._embedded is not None and self._embedded.snapshot.image is not image:
+            self._embedded = None
+        if finding is not None and finding.snapshot.image is not image:
             self._forget()
             if self._canvas.foreign:  # not what the new image's selected row shows
                 self._canvas.blank()
 
     def _forget(self) -> None:
         self.hits.clear()
-        self.far.show_hits(())
-        self._show_finding(None)
+        self.model.show(None, 0)
+        self._show_best()
         self.about.setText(_ABOUT)
 
     def _show_rows(self, _: object = None) -> None:
         """Hide what says how drawn regions are embedded where these are not ranked."""
-        self._rows.layout().setRowVisible(self.alpha, self._ranks_drawn)
-        self.whole.setVisible(self._ranks_drawn)
+        embeds = self._ranks_drawn and self.surroundings.isChecked()
+        self.surroundings.setVisible(self._ranks_drawn)
+        self._rows.layout().setRowVisible(self.alpha, embeds)
+        self.whole.setVisible(embeds)
         self.anywhere.setVisible(self._is_here)
         self._rows.layout().setRowVisible(self.only, not self._is_here)
 
@@ -220,13 +268,14 @@ class FindSection(ProgressSection):
         """Whether this image is searched, and no others."""
         return self.where.currentIndex() == 0
 
-    def _place(self, _: object) -> bool:
-        """Return what the answer is about: this image, or others."""
-        return self._is_here
+    def _place(self, _: object) -> str:
+        """Return where something is looked for, which the answer is about."""
+        return str(self.where.currentData())
 
     def _turn_elsewhere(self) -> None:
-        """Show nothing of a search in another place."""
-        self._forget()
+        """Show no places that were found on this image."""
+        if self.model.finding is not None:
+            self._forget()
         self._show_rows()
 
     # -- the search ---------------------------------------------------------------------------
@@ -241,15 +290,29 @@ class FindSection(ProgressSection):
             if not self._ranks_drawn:
                 self._search(expression)
                 return
-            run, image = find_request(
-                self._viewer, self._session, self.alpha.value(), self.whole.isChecked()
-            )
-            records = [self._session.run.record]
-            if self.model.finding is not None:
-                records.append(self.model.finding.record)
-            alike = reusable(records, image, run.settings)
-            work = partial(find_regions, expression, run, alike, self._store)
+            query = self._query(expression)
+            work = partial(search_image, query, self._image_regions(), self._store)
             self.start(work, image_chosen, self._place)
+
+    def _image_regions(self) -> ImageRegions:
+        """Return the regions of the image shown, and what embeds them if that is needed."""
+        session, file = self._session, shown_file(self._session)
+        record = session.run.record
+        if self.surroundings.isChecked():
+            run = surroundings_request(
+                self._viewer, session, self.alpha.value(), self.whole.isChecked()
+            )
+            alike = reusable([record, self._embedded], session.run.image, run.settings)
+            return ImageRegions(file=file, records=alike, run=run)
+        if record is not None and self._has_results:
+            check_on_disk(record.snapshot.settings.model)
+            return ImageRegions(file=file, records=[record])
+        return ImageRegions(file=file, run=embedding_request(self._viewer, session))
+
+    @property
+    def _has_results(self) -> bool:
+        """Whether the table has results of the plane shown."""
+        return bool(self._session.run.results) and not self._session.run.elsewhere
 
     def _run_like(self) -> None:
         """Find what is like the selected region, or say why not."""
@@ -261,32 +324,30 @@ class FindSection(ProgressSection):
     def _search(self, expression: str, like: Example | None = None) -> None:
         """Search where nobody drew regions, or in the stored results of many images."""
         session, store = self._session, self._store
-        settings, project, library = (
-            session.run.settings,
-            session.project.state,
-            session.explore.library,
-        )
-        query = Query(
-            words=expression,
-            like=like,
-            only=self._only,
-            model=settings.model,
-            device=settings.device,
-        )
-        if self._is_here:
+        project, library = session.project.state, session.explore.library
+        place = self._place(None)
+        if place == IMAGE:
             search = search_of(self._viewer, session, expression, like)
             work = partial(find_anywhere, search, store, self._sam, self._proposed)
             self.start(work, image_chosen, self._place)
-        elif self.where.currentIndex() == 1:
+            return
+        query = self._query(expression, like)
+        if place == PROJECT:
             if project is None or not project.file:
                 raise InputError("No project is open; open one on the tab Images.")
-            source = partial(project_source, Path(project.file))
-            self.start(partial(search_regions, query, source, store), self._place)
+            source = partial(project_source, Path(project.file), library=library)
         elif library is None:
             raise InputError("Choose a library first, above.")
         else:
             source = partial(library_source, library)
-            self.start(partial(search_regions, query, source, store), self._place)
+        self.start(partial(search_regions, query, source, place, store), self._place)
+
+    def _query(self, expression: str, like: Example | None = None) -> Query:
+        """Return what is looked for."""
+        settings, only = self._session.run.settings, "" if self._is_here else self._only
+        return Query(
+            words=expression, like=like, only=only, model=settings.model, device=settings.device
+        )
 
     def _example_now(self) -> Example | None:
         """Return the selected regions; without any those of the last search, on any image."""
@@ -300,18 +361,71 @@ class FindSection(ProgressSection):
             return ()
         return rows if row in rows else (row,)
 
-    def answered(self, answer: Finding | FarHits) -> None:
-        """Show a ranking."""
-        if isinstance(answer, FarHits):
-            self.about.setText(answer.about)
-            self.far.show_hits(answer.hits)
+    def answered(self, answer: FoundPlaces | FoundRegions) -> None:
+        """Show what was found."""
+        if isinstance(answer, FoundRegions):
+            self._sort_by(answer)
             return
-        self.hits.clear()
-        if answer.how:
-            self.model.show(answer, 0)
-            self.hits.show_hits(answer)  # which tells how many are to be shown
-        else:
-            self._show_finding(answer)
+        self._session.explore.order = None
+        self.model.show(answer, 0)
+        self.hits.show_hits(answer)  # which tells how many are to be shown
+
+    def _sort_by(self, order: FoundRegions) -> None:
+        """Sort table and gallery by a search."""
+        session, compared = self._session, order.compared
+        if compared is not None:
+            self._embedded = compared
+            if not self._has_results:
+                session.show(compared)
+            order = replace(order, about=" ".join([order.about, *self._reservations()]))
+        self._forget()
+        self._sorted = session.run.record
+        session.explore.order = order
+        self.about.setText(order.about)
+        if compared is not None and session.run.results is not None:
+            similarities = order.of_results(session.run.results, shown_file(session))
+            if np.isfinite(similarities).any():
+                session.select(int(np.nanargmax(similarities)))
+
+    def _reservations(self) -> Sequence[str]:
+        """Say what the results shown lack, on which a search of the image relies."""
+        notes = []
+        if self._session.run.missing:
+            notes.append(f"{counted(self._session.run.missing, 'region')} were not computed yet.")
+        if not self.surroundings.isChecked() and (reason := outdated(self._session)):
+            notes.append(reason)
+        return notes
+
+    # -- the usual order ----------------------------------------------------------------------
+
+    def _sort_as_usual(self, source: str) -> None:
+        """End a search whose regions are gone."""
+        order = self._session.explore.order
+        if order is not None and order.source == source:
+            self._session.explore.order = None
+
+    def _words_changed(self, text: str) -> None:
+        """Sort as usual when the words were cleared."""
+        if not text:
+            self._session.explore.order = None
+
+    def _order_changed(self, order: RegionOrder | None) -> None:
+        if order is None and self.model.finding is None:
+            self.about.setText(_ABOUT)
+
+    def _project_changed(self, project: ProjectState | None) -> None:
+        """Sort as usual when another project is open."""
+        file = "" if project is None else project.file
+        if file != self._project_file:
+            self._sort_as_usual(PROJECT)
+        self._project_file = file
+
+    def _record_changed(self, record: ResultRecord | None) -> None:
+        """Sort the results of another run as usual."""
+        if not same_run(self._sorted, record):
+            self._sort_as_usual(IMAGE)
+
+    # -- places without regions ---------------------------------------------------------------
 
     def _made(self, count: int, covered: int) -> None:
         """Show that hits have become regions."""
@@ -319,15 +433,6 @@ class FindSection(ProgressSection):
         self._canvas.blank()
         others = f"; {covered:,} more lie on regions that are there" if covered else ""
         self.about.setText(f"Made {counted(count, 'region')}{others}.")
-
-    def _show_finding(self, finding: Finding | None) -> None:
-        """Show a ranking and select its best; None clears it."""
-        self.model.show(finding)
-        if finding is not None:
-            made = "existing embeddings" if finding.reused else "a new run"
-            ranked = counted(len(finding.matches), "region")
-            self.about.setText(f"'{finding.words}': {ranked} ranked, from {made}.")
-        self._show_best()
 
     def _show_count(self, count: int) -> None:
         """Show the best hits of a search without regions."""
@@ -352,34 +457,18 @@ class FindSection(ProgressSection):
             self._canvas.blank()
 
     def _show(self, place: int) -> None:
-        """Show the region at one rank in the table and on the canvas."""
+        """Show the place at one rank on the canvas."""
         finding = self.model.finding
         if finding is None or place < 0:
             return
-        region, row = finding.region(place), self._row_of(place)
-        if row >= 0:
-            self._session.select(row)
-        if finding.results is not self._session.run.results:
-            # The table has another embedding of this region; show the one that was ranked.
-            mask = finding.masks.get((region.position, region.id))
-            of = finding.snapshot.image, finding.finder, mask
-            self._canvas.show(region, outlined=self._session.run.outlined, of=of)
-
-    def _row_of(self, place: int) -> int:
-        """Return the row of the results that has the region at one rank; -1 for none."""
-        record, finding = self._session.run.record, self.model.finding
-        if finding is None or place < 0 or record is None or finding.how:
-            return -1
-        then, now = finding.snapshot, record.snapshot
-        if now.image is not then.image or now.regions is not then.regions:
-            return -1  # a region of the same number is another one
-        keys = [one.key for one in record.results.regions]
-        key = finding.region(place).key
-        return keys.index(key) if key in keys else -1
+        region = finding.region(place)
+        mask = finding.masks.get((region.position, region.id))
+        origin = RegionOrigin(finding.snapshot.image, finding.finder, mask)
+        self._canvas.show(region, outlined=self._session.run.outlined, of=origin)
 
     def _row_changed(self, row: int) -> None:
         """Select nothing when another row was selected elsewhere: the canvas shows that."""
-        if row not in (-1, self._row_of(self.table.currentIndex().row())):
+        if row != -1:
             self.table.setCurrentIndex(QModelIndex())
 
     def _turned(self, tab: str) -> None:
@@ -401,17 +490,16 @@ class FindSection(ProgressSection):
 
 
 class MatchesModel(RowsModel):
-    """Regions, best first."""
+    """Places that were found, best first."""
 
     titles = _COLUMNS
-    finding: Finding | None = None
+    finding: FoundPlaces | None = None
     count = 0
 
-    def show(self, finding: Finding | None, count: int | None = None) -> None:
+    def show(self, finding: FoundPlaces | None, count: int) -> None:
         """Show the best of a finding."""
         self.beginResetModel()
-        self.finding = finding
-        self.count = len(finding.matches) if finding and count is None else count or 0
+        self.finding, self.count = finding, count
         self.endResetModel()
 
     def data(self, index: Any, role: int = Qt.ItemDataRole.DisplayRole) -> Any:

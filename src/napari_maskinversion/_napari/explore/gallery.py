@@ -22,6 +22,7 @@ from ...app.explore.region_sources import (
     shown_file,
     words_of,
 )
+from ...app.explore.searches import FoundRegions
 from ...app.review.decision_requests import SHOWN as SHOWN_IMAGE
 from ...app.review.decision_requests import (
     DecisionOutcome,
@@ -29,7 +30,14 @@ from ...app.review.decision_requests import (
     Outline,
     TakeBackRequest,
 )
-from ...app.session import RegionPlace, ResultRecord, Topic, only_ranked_again, same_run
+from ...app.session import (
+    RegionOrder,
+    RegionPlace,
+    ResultRecord,
+    Topic,
+    only_ranked_again,
+    same_run,
+)
 from ...app.work.driver import Job
 from ...base.errors import InputError
 from ...base.identity import ImagePlace, RegionKey
@@ -46,6 +54,7 @@ from ..widgets.sections import (
     combo_box,
     debouncer,
     line,
+    refill,
     stack,
 )
 from ..workers.notify import refuse
@@ -71,6 +80,8 @@ class Gallery(Topic, QWidget):
         self._only: list[
             tuple[ImagePlace, RegionKey]
         ] = []  # what "in Review" shows, if it was asked
+        self._usual_sort = SORTS[0]  # what it is sorted by unless something was looked for
+        self._is_found = False  # whether the table has only what a search has found
         self._linking = False  # marks come from the session, or go there
         self._record: ResultRecord | None = None  # The results that "This image" shows
         self._done: list[DecisionOutcome] = []  # What can be taken back, the last one at the end
@@ -81,7 +92,8 @@ class Gallery(Topic, QWidget):
         self.source = combo_box(SOURCES, name="Regions of", tip="Which regions to show")
         self.sort = combo_box(SORTS, name="Order", tip="The order of the regions")
         self.shown = combo_box(SHOWN, name="Show", tip="Which of them to show")
-        self.reload = button("Reload", "Read the regions and decisions again", self.load)
+        tip = "Read the regions and decisions again; what was searched for is dropped"
+        self.reload = button("Reload", tip, self._reload)
         self.model = WallModel()
         self.wall = WallView(self.model)
         self.about = Note(name="How many regions there are")
@@ -120,7 +132,7 @@ class Gallery(Topic, QWidget):
         foot = line(*self.buttons.values(), self.word, shares=(1, 1, 1, 1, 2))
         stack(self, head, self.wall, self.about, foot, margins=(4, 4, 4, 4), spacing=4)
         self.source.activated.connect(lambda _: self.load())
-        self.sort.activated.connect(lambda _: self._arrange())
+        self.sort.activated.connect(lambda _: self._choose_sort())
         self.shown.activated.connect(self._choose_shown)
         self.wall.asked.connect(self.act)
         self.wall.opened.connect(lambda row: open_region(self._session, self._table.place(row)))
@@ -145,6 +157,7 @@ class Gallery(Topic, QWidget):
         self.after(self._mark_here, review.row, review.rows, review.marked)
         self.after(self._project_changed, project.state)
         self.after(lambda _: self._source_changed(LIBRARY), explore.library)
+        self.after(self._order_changed, explore.order)
         self.after(lambda _: self._say_newer(LIBRARY), explore.library_changes)
         self.after(lambda _: self._say_newer(PROJECT), project.computed)
         self.after(lambda _: self._follow_later.throttle(), review.changes)
@@ -165,7 +178,11 @@ class Gallery(Topic, QWidget):
             window.remove_dock_widget(self)
 
     def open(self) -> None:
-        """Show the gallery below the canvas, with its regions."""
+        """Show the gallery below the canvas, with its regions, and go there."""
+        self._bring()
+        self.wall.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _bring(self) -> None:
         window = getattr(self._viewer, "window", None)
         if window is not None and self.parent() is None:
             window.add_dock_widget(self, name="Gallery", area="bottom", add_vertical_stretch=False)
@@ -173,7 +190,6 @@ class Gallery(Topic, QWidget):
         if dock := self.parentWidget():
             dock.raise_()
         self.load()
-        self.wall.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _answer(self, asked: tuple[Sequence[RegionKey], Sequence[RegionPlace]] | None) -> None:
         """Open the gallery; with regions of the results and other places, only these."""
@@ -190,6 +206,46 @@ class Gallery(Topic, QWidget):
     def _choose_shown(self, _: int) -> None:
         self._only = []
         self._arrange()
+
+    # -- a search ---------------------------------------------------------------------------------
+
+    def _order_changed(self, order: RegionOrder | None) -> None:
+        """Show what a search has found, the most similar first; without one all, as usual."""
+        usual = [self.sort.itemText(place) for place in range(len(SORTS))]
+        refill(self.sort, usual if order is None else [*usual, order.title])
+        if order is None:
+            self.sort.setCurrentText(self._usual_sort)
+            if self._is_found and self.isVisible():
+                self.load()
+            else:
+                self._is_found = False
+                self._arrange()
+            return
+        self._only = []
+        self.sort.setCurrentIndex(len(SORTS))
+        self.shown.setCurrentText(SHOWN[0])
+        self.source.setCurrentText(order.source)
+        self._bring()
+
+    @property
+    def _order(self) -> RegionOrder | None:
+        """The search that the wall is sorted by."""
+        return self._session.explore.order
+
+    def _choose_sort(self) -> None:
+        """Sort as chosen; another order than that of a search ends it."""
+        if self.sort.currentIndex() < len(SORTS):
+            self._usual_sort = self.sort.currentText()
+        if self._order is not None and self.sort.currentIndex() < len(SORTS):
+            self._session.explore.order = None
+        else:
+            self._arrange()
+
+    def _reload(self) -> None:
+        """Read everything again."""
+        if self._is_found:
+            self._session.explore.order = None
+        self.load()
 
     def _record_changed(self, record: ResultRecord | None) -> None:
         before, self._record = self._record, record
@@ -221,7 +277,14 @@ class Gallery(Topic, QWidget):
 
     def load(self) -> None:
         """Read the regions of the source, or say why there are none."""
-        source, session = self.source.currentText(), self._session
+        source, session, order = self.source.currentText(), self._session, self._order
+        self._is_found = False
+        if isinstance(order, FoundRegions) and source == order.source != IMAGE:
+            self.loader.drop()
+            self._is_found = True
+            self._show(order.table)
+            self.wall.scrollToTop()
+            return
         try:
             work = SOURCES[source](session)
         except InputError as error:
@@ -238,6 +301,8 @@ class Gallery(Topic, QWidget):
     def _show(self, table: RegionTable) -> None:
         self._table, self._is_new, self._has_newer = table, True, False
         self._why_none = _EMPTY
+        if self._order is not None and self._is_found:
+            self._why_none = self._order.about
         keys = [f"{key.keys[0]}  " for name, key in named(REVIEW).items() if "pick" in name]
         self.word.clear()
         for key, word in zip_longest(keys[: len(table.words)], table.words, fillvalue=""):
@@ -258,7 +323,12 @@ class Gallery(Topic, QWidget):
             queue = np.array([self._table.row_of(*one) for one in self._only], np.intp)
         elif review is not None and len(self._table.here):
             queue = self._table.here[review.queue.rows]
-        self.model.show(self._table, self.sort.currentText(), self.shown.currentText(), queue)
+        similarities = None
+        if self._order is not None:
+            similarities = self._order.similarities(self._table.drawn_places())
+        self.model.show(
+            self._table, self.sort.currentText(), self.shown.currentText(), queue, similarities
+        )
         self._mark_here()
         self._say_count()
         self._look_later.throttle()
@@ -284,6 +354,8 @@ class Gallery(Topic, QWidget):
             decided = int((frame["decision"] != "undecided").sum())
             marked = len(self.wall.marked)
             text = f"{counted(len(frame), 'region')}, {decided:,} decided"
+            if self._order is not None and self._is_found:
+                text = f"{self._order.about} {decided:,} decided"
             if not self.model.rowCount():
                 text += f", none {self.shown.currentText()}; choose {SHOWN[0]!r} to see them"
             text += f"; {marked:,} marked" * (marked > 0)

@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IntArray = npt.NDArray[np.intp]
+Similarities = npt.NDArray[np.float64]
 SORTS: Final = ("by word", "least certain first", "most certain first")
 IN_REVIEW: Final = "in Review"
 SHOWN: Final = ("all", "undecided", "doubtful", "accepted", "rejected", IN_REVIEW)
 _MARGIN: Final = 6  # pixels around a crop
+_BADGE: Final = 3  # pixels beside the number on a crop
 _AT_ONCE: Final = 12  # pictures shown together
 _KEPT: Final = 2_000  # pictures, 70 MB at most
 _FRAMES: Final = {"accepted": "#2e9e4f", "rejected": "#d04848", "skipped": "#8a8a8a"}
@@ -50,11 +52,16 @@ _SIGNS: Final = {
 
 
 def arranged(
-    frame: pd.DataFrame, sort: str = SORTS[0], shown: str = SHOWN[0], queue: Any = ()
+    frame: pd.DataFrame,
+    sort: str = SORTS[0],
+    shown: str = SHOWN[0],
+    queue: Any = (),
+    similarities: Similarities | None = None,
 ) -> tuple[IntArray, list[tuple[int, str, int]]]:
     """Return rows in order, and the runs of one word: where each begins, its word and length.
 
-    ``queue`` has the rows that the review shows.
+    ``queue`` has the rows that the review shows. Similarities (N,) to what was looked for are an
+    order of their own.
     """
     chosen = np.ones(len(frame), bool)
     if shown == "doubtful":
@@ -64,6 +71,8 @@ def arranged(
     elif shown != "all":
         chosen = (frame["decision"] == shown).to_numpy()
     rows = np.flatnonzero(chosen)
+    if similarities is not None:
+        return rows[largest_first(similarities[rows])], []
     confidences = np.nan_to_num(frame["confidence"].to_numpy(float)[rows], nan=-1.0)
     if sort == SORTS[1]:
         return rows[smallest_first(confidences)], []
@@ -88,13 +97,22 @@ class WallModel(QAbstractListModel):
         self._items: IntArray = np.zeros(0, np.intp)  # rows; headings are -1, -2, ...
         self._heads: list[tuple[str, int]] = []
         self._pictures: OrderedDict[int, QPixmap] = OrderedDict()
+        self._similarities: Similarities | None = None  # Of the rows, to what was looked for
 
-    def show(self, table: RegionTable, sort: str, shown: str, queue: Any = ()) -> None:
+    def show(
+        self,
+        table: RegionTable,
+        sort: str,
+        shown: str,
+        queue: Any = (),
+        similarities: Similarities | None = None,
+    ) -> None:
         """Show a table, or the same one in another order."""
         self.beginResetModel()
         if table is not self.table:
             self._pictures.clear()
-        order, runs = arranged(table.frame, sort, shown, queue)
+        self._similarities = similarities
+        order, runs = arranged(table.frame, sort, shown, queue, similarities)
         self.table, self._heads = table, [(word, count) for _, word, count in runs]
         heads = -1 - np.arange(len(runs))
         self._items = np.insert(order, [begin for begin, _, _ in runs], heads)
@@ -146,6 +164,13 @@ class WallModel(QAbstractListModel):
             return f"{sign}{label}"
         return f"{sign}{f'{100 * sure:.0f} % ' if sure >= 0 else ''}{word}"
 
+    def similarity(self, row: int) -> str:
+        """Return how similar a region is to what was looked for; "" where nothing was."""
+        similarities = self._similarities
+        if similarities is None or np.isnan(similarities[row]):
+            return ""
+        return f"{similarities[row]:.2f}"
+
     # -- Qt -----------------------------------------------------------------------------------
 
     def rowCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
@@ -173,7 +198,9 @@ class WallModel(QAbstractListModel):
         one = self.table.frame.iloc[row]
         doubtful = ", doubtful" if one["doubtful"] else ""
         where = f"{one['image']}: " if one["image"] else ""
-        return f"{where}region {one['region']}, {self.caption(row)}{doubtful}, {one['decision']}"
+        text = f"{where}region {one['region']}, {self.caption(row)}{doubtful}, {one['decision']}"
+        similarity = self.similarity(row)
+        return f"{text}, similarity {similarity}" if similarity else text
 
 
 def read_pictures(table: RegionTable, rows: Sequence[int]) -> None:
@@ -231,6 +258,9 @@ class _Tiles(QStyledItemDelegate):
             drawn = QRect(QPoint(0, 0), size)
             drawn.moveCenter(place.center())
             painter.drawPixmap(drawn, picture)
+        if similarity := model.similarity(row):
+            self._paint_number(painter, place, similarity)
+            painter.setPen(text)
         if frame := _FRAMES.get(str(model.table.frame["decision"].iat[row])):
             painter.setPen(QPen(QColor(frame), 3))
             painter.drawRect(place)
@@ -239,6 +269,14 @@ class _Tiles(QStyledItemDelegate):
         caption.setTop(place.bottom() + 3)
         wrap = int(Qt.AlignmentFlag.AlignHCenter) | int(Qt.TextFlag.TextWordWrap)
         painter.drawText(caption, wrap, model.caption(row))
+
+    def _paint_number(self, painter: QPainter, place: QRect, number: str) -> None:
+        """Write a number into the corner of a crop."""
+        metrics = painter.fontMetrics()
+        badge = QRect(place.topLeft(), metrics.size(0, number) + QSize(2 * _BADGE, 0))
+        painter.fillRect(badge, QColor(0, 0, 0, 170))
+        painter.setPen(QColor("white"))
+        painter.drawText(badge, int(Qt.AlignmentFlag.AlignCenter), number)
 
 
 def tile_size(metrics: Any) -> QSize:
@@ -284,9 +322,13 @@ class WallView(QListView):
         selection = QItemSelection()
         for part in np.split(items, np.flatnonzero(np.diff(items) > 1) + 1) if len(items) else ():
             selection.select(model.index(int(part[0])), model.index(int(part[-1])))
-        self.selectionModel().select(selection, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+        marks, flags = self.selectionModel(), QItemSelectionModel.SelectionFlag
+        marks.select(selection, flags.ClearAndSelect)
         if len(items):
-            self.scrollTo(model.index(int(items[0])))
+            first = model.index(int(items[0]))
+            if self.currentIndex().row() not in items:
+                marks.setCurrentIndex(first, flags.NoUpdate)  # arrows go on from there
+            self.scrollTo(first)
 
     @property
     def items_in_view(self) -> tuple[int, int]:

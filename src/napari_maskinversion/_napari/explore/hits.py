@@ -1,4 +1,4 @@
-"""Hits of a search: where nobody drew regions, with threshold and outlines; and on any image."""
+"""Hits of a search where nobody drew regions: threshold, outlines, and regions made of them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,22 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
 from napari.layers import Labels
-from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
-from qtpy.QtGui import QIcon
-from qtpy.QtWidgets import QListWidget, QListWidgetItem, QWidget
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
+from qtpy.QtWidgets import QWidget
 from superqt import QLabeledDoubleSlider
 
-from ...app.explore.region_sources import open_region
-from ...app.explore.searches import FarHit, Finding
+from ...app.explore.searches import FoundPlaces
 from ...app.layer_input.coordinates import Plane
 from ...app.layer_input.label_layers import layer_of_regions, with_index, with_labels
 from ...app.layer_input.viewer_protocols import RegionsLayer
 from ...app.session import Session
 from ...base.errors import InputError
 from ...base.regions import Region
-from ...base.wording import counted, short_names
+from ...base.wording import counted
 from ...language.ranking.query import label_of
 from ..layers.overlays import COLOR, THINNER, RegionBorder
 from ..layers.placing import REGIONS_OPACITY, box_transform, same_transform, selection_kept
-from ..widgets.controls import pixmap_of
 from ..widgets.sections import button, form, pause, stack
-from ..widgets.table_views import TrueIcons
 from ..workers.notify import refusing
 from .work_section import Shared
 
@@ -36,8 +32,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Image
 
-_SIDE: Final = 48  # pixels of a picture
-_SHOWN: Final = 5  # hits in view
 _QUIET: Final = 60  # milliseconds without a change of the threshold
 
 
@@ -52,7 +46,7 @@ class HitsRow(QWidget):
         self._viewer, self._session = shared.viewer, shared.session
         self.border = RegionBorder(shared.viewer, THINNER, COLOR)
         self._is_seen = True
-        self._finding: Finding | None = None
+        self._finding: FoundPlaces | None = None
         self._pause = pause(self, _QUIET, self._draw)
         self.threshold = QLabeledDoubleSlider(Qt.Orientation.Horizontal)
         self.threshold.setDecimals(2)
@@ -65,7 +59,7 @@ class HitsRow(QWidget):
         self.threshold.valueChanged.connect(lambda _: self._cut())
         self.hide()
 
-    def show_hits(self, finding: Finding) -> None:
+    def show_hits(self, finding: FoundPlaces) -> None:
         """Show the hits of a search, cut at the usual threshold."""
         self._finding = finding
         ends = finding.matches[-1].similarity, finding.matches[0].similarity
@@ -193,39 +187,3 @@ def _takes(layer: RegionsLayer | None, image: Image, count: int) -> TypeGuard[La
     )
     room = int(layer.data.max(initial=0)) + count <= np.iinfo(layer.data.dtype).max
     return bool(layer.data.shape == shape and placed and layer.editable and room)
-
-
-class FarHitsList(QListWidget):
-    """The hits of the last search; hidden without any."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__()
-        self._session = session
-        self.hits: tuple[FarHit, ...] = ()
-        self.setAccessibleName("Regions found on all images")
-        self.setToolTip("A click, or Return, opens the region on its image")
-        self.setIconSize(QSize(_SIDE, _SIDE))
-        self.setItemDelegate(TrueIcons(self))
-        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.itemClicked.connect(self._open)
-        self.itemActivated.connect(self._open)
-        self.show_hits(())
-
-    def show_hits(self, hits: tuple[FarHit, ...]) -> None:
-        """Show hits, best first."""
-        self.hits = hits
-        self.clear()
-        names = short_names(hit.place.image for hit in hits)
-        for hit in hits:
-            image = names[hit.place.image]
-            what = f"{hit.similarity:.2f} {hit.label}".rstrip()
-            icon = QIcon() if hit.picture is None else QIcon(pixmap_of(hit.picture))
-            item = QListWidgetItem(icon, f"{image}\nregion {hit.place.key.id}, {what}")
-            item.setSizeHint(QSize(0, _SIDE + 6))
-            self.addItem(item)
-        self.setFixedHeight(min(len(hits), _SHOWN) * (_SIDE + 6) + 4)
-        self.setVisible(bool(hits))
-
-    def _open(self, item: QListWidgetItem) -> None:
-        open_region(self._session, self.hits[self.row(item)].place)

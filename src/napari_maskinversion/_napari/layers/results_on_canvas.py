@@ -53,6 +53,14 @@ class Marked(NamedTuple):
     mask: Mask | None  # its pixels, where they are not among those of `know`
 
 
+class RegionOrigin(NamedTuple):
+    """Where a region lies that is not of the results shown."""
+
+    image: Image | None
+    finder: PlaneFinder | None  # Finds its plane
+    mask: Mask | None
+
+
 class ResultsOnCanvas:
     """Shows one region at a time over its image."""
 
@@ -95,11 +103,11 @@ class ResultsOnCanvas:
         *,
         outlined: bool,
         move: bool = True,
-        of: tuple[Image | None, PlaneFinder | None, Mask | None] | None = None,
+        of: RegionOrigin | None = None,
     ) -> None:
         """Show a region's heatmap and plane, if its image is still there and unchanged.
 
-        ``of`` are image, planes and pixels of a region that is not of the results.
+        ``of`` is where a region lies that is not of the results.
         """
         image, finder, mask = of or (self.image, self._finder, None)
         self.foreign = of is not None

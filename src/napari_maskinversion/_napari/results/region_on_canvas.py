@@ -10,7 +10,7 @@ import numpy as np
 from ...app.session import ResultRecord, RunState, Session, Topic, same_regions, same_run
 from ...base.identity import RegionKey
 from ...results.region_result import RegionResult
-from ..layers.results_on_canvas import ResultsOnCanvas
+from ..layers.results_on_canvas import RegionOrigin, ResultsOnCanvas
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -45,6 +45,7 @@ class RegionOnCanvas(Topic):
         self.after(self._show_row, review.row)
         self.after(self._show_rows, review.rows)
         self.after(self.show, run.outlined)
+        self.after(self._order_changed, self._session.explore.events.order)
         self.after(self._run_changed, run.progress)
         self.after(self._turned, status.tab)
         self._canvas.viewer.mouse_drag_callbacks.append(self._pressed)
@@ -61,6 +62,9 @@ class RegionOnCanvas(Topic):
 
     def show(self, _: object = None) -> None:
         """Show the heatmap of the selected region, if its image is still in the viewer."""
+        self._show_selected(stay=False)
+
+    def _show_selected(self, *, stay: bool) -> None:
         results, row = self._session.run.results, self._session.review.row
         if results is None or not 0 <= row < len(results):
             self._region = None
@@ -69,8 +73,25 @@ class RegionOnCanvas(Topic):
         self._region = results.regions[row]
         if self._clicked != RegionKey(self._region.id, self._region.position):
             self._clicked = None
-        move = self._session.review.picked and self._clicked is None
-        self._canvas.show(self._region, outlined=self._session.run.outlined, move=move)
+        move = self._session.review.picked and self._clicked is None and not stay
+        region, origin = self._region, None
+        if (compared := self._compared(region)) is not None:
+            region, origin = compared
+        self._canvas.show(region, outlined=self._session.run.outlined, move=move, of=origin)
+
+    def _compared(self, region: RegionResult) -> tuple[RegionResult, RegionOrigin] | None:
+        """Return what a search has compared of a region, if the results have another embedding."""
+        order = self._session.explore.order
+        record = None if order is None else order.compared
+        if record is None or not isinstance(record.masks, dict):
+            return None
+        for other in record.results.regions:
+            if other.key == region.key and other.bbox == region.bbox:
+                if other.raw_embedding is region.raw_embedding:
+                    return None
+                mask = record.masks.get((other.position, other.id))
+                return other, RegionOrigin(record.snapshot.image, record.finder, mask)
+        return None
 
     def _pressed(self, viewer: ViewerModel, event: Event) -> Iterator[None]:
         """Select the region under a click, unless the active layer is drawn or painted on."""
@@ -88,6 +109,10 @@ class RegionOnCanvas(Topic):
             region = results.regions[row]
             self._clicked = region.key
             self._session.select(row)
+
+    def _order_changed(self, _: object) -> None:
+        """Show the heatmap of what was compared; the view stays."""
+        self._show_selected(stay=True)
 
     def _turned(self, tab: str) -> None:
         """Show the selected row again where a search has left the heatmap of its own results."""

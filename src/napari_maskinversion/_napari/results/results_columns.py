@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QHeaderView, QMenu, QTableView
 
 from ..widgets.keys import TABLE, pressed
 from ..widgets.sections import button
-from .results_model import ResultsModel
+from .results_model import LIKENESS, ResultsModel
 
 # Takes the remaining width and cannot be hidden.
 _MAIN: Final = "suggestion"
@@ -27,8 +27,9 @@ class ResultColumns(QObject):
 
     def __init__(self, table: QTableView, model: ResultsModel) -> None:
         super().__init__(table)
-        self._names = tuple(column.name for column in model.columns)
-        self._first = tuple(column.name for column in model.columns if "panel" in column.places)
+        own = [column for column in model.columns if column is not LIKENESS]  # A search shows it
+        self._names = tuple(column.name for column in own)
+        self._first = tuple(column.name for column in own if "panel" in column.places)
         self._table = table
         self._widths: dict[str, int] = {}
         self._before: list[int] = []  # widths when the mouse came
@@ -44,7 +45,7 @@ class ResultColumns(QObject):
         self.menu = QMenu(self.button)
         self.menu.setToolTipsVisible(True)
         self.actions: dict[str, QAction] = {}
-        for column in model.columns:
+        for column in own:
             name = column.name
             action = self.menu.addAction(column.title[:1].upper() + column.title[1:])
             action.setToolTip(column.explanation)
@@ -131,7 +132,7 @@ class ResultColumns(QObject):
 
     def _by_key(self, action: str) -> None:
         place = self._table.currentIndex().column()
-        if place < 0:
+        if not 0 <= place < len(self._names):
             return
         if action in ("left", "right"):
             visual = self.header.visualIndex(place)

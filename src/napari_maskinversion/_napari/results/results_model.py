@@ -5,31 +5,44 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import numpy.typing as npt
 from qtpy.QtCore import QModelIndex, QObject, QRect, Qt
 from qtpy.QtGui import QColor, QFont, QPainter
 from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from ...app.session import Session
 from ...language.ranking.ranking import LabelFigures
-from ...results.columns import columns_in, is_missing
+from ...results.columns import ColumnSpec, columns_in, is_missing
+from ...results.orders import largest_first
 from ...review.decisions import Decision
 from ..widgets.table_views import RowsModel
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...results.columns import ColumnSpec
 
+Similarities = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
 _SHORT: Final = {"low resolution": "low res."}
 _DIGITS: Final = 2  # the columns are narrow
 _MISSING: Final = "\N{EN DASH}"
+LIKENESS: Final = ColumnSpec(
+    name="likeness",
+    header="Like",
+    explanation="Cosine similarity of the region and what was looked for",
+    value=lambda region, info: None,  # A search says it
+)
 _GREY: Final = QColor(128, 128, 128)
 _COMPUTING: Final = "This region has changed; live mode computes it again."
 _CHANGED: Final = "This region, or the image, has changed since; press Update."
 
 
 class ResultsModel(RowsModel):
-    """Rows of ``Results.to_frame()``, with what the session's review says about them."""
+    """Rows of ``Results.to_frame()``, with what the session's review says about them.
+
+    A search may sort them: a row of the results then has another place in the table.
+    """
 
     def __init__(self, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -38,8 +51,11 @@ class ResultsModel(RowsModel):
         self._changed: Collection[int] = ()
         self._bold = QFont()  # of a suggestion that decisions have changed
         self._bold.setBold(True)
-        self.columns = [*columns_in("panel"), *columns_in("menu")]
+        self.columns = [*columns_in("panel"), *columns_in("menu"), LIKENESS]
         self._places = {column.name: place for place, column in enumerate(self.columns)}
+        self._similarities: Similarities | None = None  # Of the rows, to what was looked for
+        self._rows: Rows = np.zeros(0, np.intp)  # By place in the table
+        self._place_of_row: Rows = self._rows
         self.titles = tuple((column.short_title, column.explanation) for column in self.columns)
         self._keep(None)
 
@@ -66,6 +82,7 @@ class ResultsModel(RowsModel):
             and before["region"].tolist() == frame["region"][:old].tolist()
         ):
             if new > old:
+                self.sort_by(None)
                 self.beginInsertRows(QModelIndex(), old, new - 1)
                 changed = not before.equals(frame[:old])
                 self._keep(frame)
@@ -77,13 +94,51 @@ class ResultsModel(RowsModel):
                 self.dataChanged.emit(self.index(0, 0), self.index(old - 1, len(self.columns) - 1))
             return
         self.beginResetModel()
+        self._similarities = None
         self._keep(frame)
         self.endResetModel()
+
+    def sort_by(self, similarities: Similarities | None) -> None:
+        """Show the rows most similar to what was looked for first; None: in their own order."""
+        before = self._similarities
+        if similarities is None or before is None:
+            is_same = similarities is before
+        else:
+            is_same = np.array_equal(similarities, before, equal_nan=True)
+        if is_same:
+            return
+        self.beginResetModel()
+        self._similarities = similarities
+        self._sort()
+        self.endResetModel()
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether a search has sorted the rows."""
+        return self._similarities is not None
+
+    def row_at(self, place: int) -> int:
+        """Return the row of the results at a place in the table; -1 for none."""
+        return int(self._rows[place]) if 0 <= place < len(self._rows) else -1
+
+    def place_of(self, row: int) -> int:
+        """Return the place of a row of the results in the table."""
+        return int(self._place_of_row[row])
+
+    def _sort(self) -> None:
+        self._rows = self._place_of_row = np.arange(self.count)
+        likeness = [np.nan] * self.count
+        if self._similarities is not None:
+            self._rows = largest_first(self._similarities)
+            self._place_of_row = np.argsort(self._rows)
+            likeness = self._similarities.tolist()
+        self._cells[-1] = likeness
 
     def _keep(self, frame: pd.DataFrame | None) -> None:
         self.frame = None
         self._cells: list[list[Any]] = [[] for _ in self.columns]
         if frame is None or not len(frame):
+            self._sort()
             return
         self.frame = frame
         # Qt requests thousands of cells; lists are many times faster than a frame.
@@ -92,6 +147,7 @@ class ResultsModel(RowsModel):
                 cells += frame[column.name].tolist()
             else:
                 cells += [""] * len(frame)
+        self._sort()
 
     @property
     def count(self) -> int:
@@ -101,7 +157,7 @@ class ResultsModel(RowsModel):
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Text, tooltip, alignment or colour of a cell; a share under UserRole."""
         roles = Qt.ItemDataRole
-        row, column = index.row(), self.columns[index.column()]
+        row, column = self.row_at(index.row()), self.columns[index.column()]
         value = self._cells[index.column()][row]
         is_changed = row in self._changed
         if role == roles.ForegroundRole and is_changed:
@@ -164,7 +220,8 @@ def _cell(column: ColumnSpec, value: Any, role: int) -> Any:
     """Return text, tooltip or alignment of a value; a share under UserRole."""
     roles, sides = Qt.ItemDataRole, Qt.AlignmentFlag
     if role == roles.DisplayRole:
-        text = column.text(value, digits=_DIGITS, missing=_MISSING)
+        digits = column.digits if column is LIKENESS else _DIGITS
+        text = column.text(value, digits=digits, missing=_MISSING)
         return _summary(text) if column.kind == "status" else text
     if role == roles.UserRole and column.kind == "share" and not is_missing(value):
         return float(value)

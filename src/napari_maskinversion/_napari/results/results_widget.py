@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from qtpy.QtCore import QItemSelection, QItemSelectionModel, QModelIndex, QSize
 from qtpy.QtGui import QColor
-from qtpy.QtWidgets import QAbstractItemView, QWidget
+from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QWidget
 
+from ...app.explore.region_sources import shown_file
 from ...app.session import ResultRecord, Session, Topic, changed_rows, same_run
 from ...base.identity import place_text
 from ...base.wording import counted
@@ -37,6 +38,7 @@ class ResultsWidget(Topic, QWidget):
         super().__init__()
         self._session = session
         self._record: ResultRecord | None = None
+        self._sorting = False  # the same rows are selected at other places
         self._filling = False  # a selection made meanwhile is not the user's
         self.model = ResultsModel(session, self)
         self.table = table_view(self.model, "Regions and their suggestions")
@@ -44,6 +46,8 @@ class ResultsWidget(Topic, QWidget):
         self.bars, self.captions = Bars(), CaptionList()
         self.sizes, self.plane = Note(), Note(name="Plane of the table")
         self.empty = Note("No suggestions yet.")
+        self.order = Note(name="Order of the table")
+        self.usual = button("Usual order", "Sort table and gallery as usual", self._sort_as_usual)
         tip = "Use only the regions of the selected rows in the next run"
         self.pick = button("Pick rows", tip, self._pick)
         self._build()
@@ -60,12 +64,24 @@ class ResultsWidget(Topic, QWidget):
         header = table.horizontalHeader()
         header.setMinimumSectionSize(24)
         header.setResizeContentsPrecision(_ROWS_SHOWN)  # by default up to a thousand rows
+        last = len(self.model.columns) - 1
+        header.setSectionResizeMode(last, QHeaderView.ResizeMode.ResizeToContents)
         self.columns = ResultColumns(table, self.model)
         table.setIconSize(QSize(_CHIP, _CHIP))
         table.selectionModel().currentRowChanged.connect(self._row_changed)
         table.selectionModel().selectionChanged.connect(self._rows_changed)
         self._bottom = line(self.pick, self.columns.button, QWidget(), shares=(0, 0, 1))
-        parts = (self.empty, self.plane, table, self.sizes, self.bars, self.captions, self._bottom)
+        self._order_line = line(self.order, self.usual, shares=(1, 0))
+        parts = (
+            self.empty,
+            self.plane,
+            self._order_line,
+            table,
+            self.sizes,
+            self.bars,
+            self.captions,
+            self._bottom,
+        )
         stack(self, *parts, margins=MARGINS, spacing=4)
 
     def bind(self) -> None:
@@ -73,6 +89,7 @@ class ResultsWidget(Topic, QWidget):
         run = self._session.run.events
         review = self._session.review.events
         self.after(self._show, run.record)
+        self.after(self._follow_order, self._session.explore.events.order)
         self.after(self._show_row, review.row)
         self.after(self._show_rows, review.rows)
         self.after(self.recolor, review.changes, review.state)
@@ -113,9 +130,40 @@ class ResultsWidget(Topic, QWidget):
                 self._fill(None, None, -1)  # rows of another run keep neither order nor selection
                 old = None
             self._fill(old, new, self._session.review.row)
+            self._sort()
         finally:
             self._filling = False
         self._mark_changed()
+
+    # -- a search ---------------------------------------------------------------------------------
+
+    def _follow_order(self, _: object = None) -> None:
+        """Sort the rows as a search of stored regions says, or as usual."""
+        self._sort()
+        self._mark_changed()
+
+    def _sort(self) -> None:
+        order, results, similarities = self._session.explore.order, self.results, None
+        if order is not None and results is not None:
+            similarities = order.of_results(results, shown_file(self._session))
+            if np.isnan(similarities).all():
+                similarities = None  # It found regions of other images
+        selected, row = self._selected, self.row
+        self._sorting = True
+        try:
+            self.model.sort_by(similarities)
+            if row >= 0 and self.row != row:
+                self.select(row)
+                self._show_rows(selected)
+        finally:
+            self._sorting = False
+        self._order_line.setVisible(self.model.is_sorted)
+        self.table.setColumnHidden(len(self.model.columns) - 1, not self.model.is_sorted)
+        if order is not None:
+            self.order.say(f"{order.title[:1].upper()}{order.title[1:]}")
+
+    def _sort_as_usual(self) -> None:
+        self._session.explore.order = None
 
     def recolor(self, _: object = None) -> None:
         """Show decisions, and the colours of words."""
@@ -157,9 +205,9 @@ class ResultsWidget(Topic, QWidget):
                 keys = [region.key for region in results.regions]
                 if key in keys:
                     row = keys.index(key)
-            select_row(self.table, row if 0 <= row < count else 0)
+            select_row(self.table, self.model.place_of(row if 0 <= row < count else 0))
         else:
-            self._show_bars(self.table.currentIndex().row())
+            self._show_bars(self.row)
         self.recolor()
 
     def _show_row(self, row: int) -> None:
@@ -171,13 +219,14 @@ class ResultsWidget(Topic, QWidget):
         if not rows or rows == self._selected or rows[-1] >= self.model.rowCount():
             return
         selection, model = QItemSelection(), self.table.selectionModel()
+        places = sorted(self.model.place_of(row) for row in rows)
         # Rows that follow one another are selected as one range: Qt is slow with many.
-        for block in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
+        for block in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
             first, last = self.model.index(int(block[0]), 0), self.model.index(int(block[-1]), 0)
             selection.select(first, last)
         flags = QItemSelectionModel.SelectionFlag
         if self.row not in rows:
-            index = self.model.index(rows[0], 0)
+            index = self.model.index(places[0], 0)
             model.setCurrentIndex(index, flags.NoUpdate)
             self.table.scrollTo(index)
         model.select(selection, flags.ClearAndSelect | flags.Rows)
@@ -187,8 +236,8 @@ class ResultsWidget(Topic, QWidget):
         """The selected rows; Qt's own list of them takes seconds for many."""
         ranges = self.table.selectionModel().selection()
         rows: set[int] = set()
-        for row_range in ranges:
-            rows.update(range(row_range.top(), row_range.bottom() + 1))
+        for places in ranges:
+            rows.update(map(self.model.row_at, range(places.top(), places.bottom() + 1)))
         return tuple(sorted(rows))
 
     def set_colors(self, bar: str, text: str) -> None:
@@ -200,16 +249,18 @@ class ResultsWidget(Topic, QWidget):
 
     @property
     def row(self) -> int:
-        """The selected row, or -1."""
-        return int(self.table.currentIndex().row())
+        """The selected row of the results, or -1."""
+        return self.model.row_at(self.table.currentIndex().row())
 
     def _rows_changed(self, *_: object) -> None:
-        self._session.review.rows = self._selected
+        if not self._sorting:
+            self._session.review.rows = self._selected
 
     def select(self, row: int) -> None:
         """Select a row and scroll to it."""
-        select_row(self.table, row)
-        self.table.scrollTo(self.model.index(row, 0))
+        place = self.model.place_of(row)
+        select_row(self.table, place)
+        self.table.scrollTo(self.model.index(place, 0))
 
     def _pick(self) -> None:
         """Limit the next run to the selected rows."""
@@ -226,9 +277,10 @@ class ResultsWidget(Topic, QWidget):
         )
 
     def _row_changed(self, current: QModelIndex, previous: QModelIndex | None = None) -> None:
-        if current.isValid():
-            self._show_bars(current.row())
-            self._session.select(current.row(), picked=not self._filling)
+        if current.isValid() and not self._sorting:
+            row = self.model.row_at(current.row())
+            self._show_bars(row)
+            self._session.select(row, picked=not self._filling)
 
     def _show_bars(self, row: int) -> None:
         if self.model.frame is None or row < 0:

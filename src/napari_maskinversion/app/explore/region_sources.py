@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -36,7 +36,7 @@ from ...review.stored_images import DecisionSource
 from ..layer_input.input_pictures import copy_layer
 from ..layer_input.layer_facts import place_of_image
 from ..review.decision_requests import DecisionOutcome, Outline
-from ..session import RegionPlace, Session
+from ..session import RegionPlace, ResultRecord, Session
 from ..work.driver import check_stopped
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.intp]
 Cut = Iterator[tuple[int, Pixels | None]]
 _SHOWN: Final = "shown"  # stands for the hash of the image in view
+_TITLE: Final = "this image"
 COLUMNS: Final = tuple(field.name for field in gallery_fields())
 
 
@@ -70,6 +71,7 @@ class RegionTable:
     files: Mapping[str, ImagePlace] = field(default_factory=dict)  # Of images that have other names
     # What has the rows with these ids when decisions about them are made; None: the open review
     source: Callable[[Sequence[int]], DecisionSource] | None = None
+    are_of_library: bool = False  # Whether the regions are those of a library of the user's
     # The row of each region of the results shown, (N,); -1 for one that is not here
     here: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
     _rows: dict[Any, int] | None = None  # By file, number and plane; made when first asked for
@@ -86,10 +88,22 @@ class RegionTable:
 
     def places(self, rows: Any) -> list[RegionPlace]:
         """Return where regions are."""
-        frame = self.frame[["image", "region", "position"]].iloc[np.asarray(rows, np.intp)]
-        return [
+        chosen = self.frame.iloc[np.asarray(rows, np.intp)]
+        columns = chosen[["image", "region", "position"]]
+        places = [
             RegionPlace(image, RegionKey(region, position), self.file(image))
-            for image, region, position in frame.itertuples(index=False, name=None)
+            for image, region, position in columns.itertuples(index=False, name=None)
+        ]
+        if not self.are_of_library:
+            return places
+        # A library may not know yet that a region was drawn again.
+        return [replace(place, box=box) for place, box in zip(places, chosen["box"], strict=True)]
+
+    def drawn_places(self) -> list[RegionPlace]:
+        """Return where all regions are, each with its box."""
+        places = self.places(range(len(self.frame)))
+        return [
+            replace(place, box=box) for place, box in zip(places, self.frame["box"], strict=True)
         ]
 
     def find_here(self, session: Session) -> None:
@@ -177,9 +191,7 @@ class RegionTable:
 
 def no_regions() -> RegionTable:
     """Return a table without rows."""
-    source = RegionSource(
-        library=Library.in_memory(), title="", cut=lambda _, __: iter(()), files={}
-    )
+    source = RegionSource(library=Library.in_memory(), title="", cut=without_crops, files={})
     return source.table()
 
 
@@ -266,6 +278,7 @@ class RegionSource:
             embed=embed,
             files=files,
             source=self.decisions,
+            are_of_library=self.files is None,
         )
 
     def _frame(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, ImagePlace]]:
@@ -307,6 +320,12 @@ def cut_thumbnails(library: Library, crops: Sequence[Crop]) -> Cut:
         yield crop.row, library.thumbnail(crop.id)
 
 
+def without_crops(_: Library, crops: Sequence[Crop]) -> Cut:
+    """Yield no picture of any region."""
+    for crop in crops:
+        yield crop.row, None
+
+
 # -- this image ------------------------------------------------------------------------------------
 
 
@@ -325,8 +344,8 @@ def of_image(session: Session) -> Callable[[], RegionTable]:
             at = position if finder.all_planes else ()
             layer = copy_layer(image, finder.view_at(at), shown_only=True, snapshot=False)
             planes[position] = layer.source(finder.plane(at).cut)
-    results, masks, file = record.results, record.masks, shown_file(session)
-    words = dict.fromkeys((*_words(results), *(() if review is None else review.words)))
+    shown, file = record, shown_file(session)
+    words = dict.fromkeys((*_words(shown.results), *(() if review is None else review.words)))
 
     def cut(library: Library, crops: Sequence[Crop]) -> Cut:
         regions = library.masks([crop.id for crop in crops])
@@ -336,22 +355,27 @@ def of_image(session: Session) -> Callable[[], RegionTable]:
             yield crop.row, None if plane is None else _cropped(plane, crop.box, mask)
 
     def source() -> RegionSource:
-        compressed = masks if isinstance(masks, dict) else compress_masks(masks or ())
-        library = Library.in_memory()
-        if results.regions:
-            library.add(
-                Bundle(
-                    results=results,
-                    masks=compressed,
-                    image=ImageIdentity(content=_SHOWN),
-                    columns=decision_columns(results, decisions),
-                )
-            )
-        return RegionSource(
-            library=library, title=IMAGE, cut=cut, files={"": file}, words=tuple(words)
-        )
+        columns = decision_columns(shown.results, decisions)
+        return replace(results_source(shown, file, columns), cut=cut, words=tuple(words))
 
     return partial(_read, source)
+
+
+def results_source(
+    record: ResultRecord, file: ImagePlace, columns: Mapping[str, Sequence[str]]
+) -> RegionSource:
+    """Return the regions of results, without crops; ``columns`` say what was decided."""
+    library, masks = Library.in_memory(), record.masks or {}
+    if record.results.regions:
+        library.add(
+            Bundle(
+                results=record.results,
+                masks=masks if isinstance(masks, dict) else compress_masks(masks),
+                image=ImageIdentity(content=_SHOWN),
+                columns=columns,
+            )
+        )
+    return RegionSource(library=library, title=_TITLE, cut=without_crops, files={"": file})
 
 
 def shown_file(session: Session) -> ImagePlace:

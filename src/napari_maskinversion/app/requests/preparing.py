@@ -50,18 +50,24 @@ def make_request(
     return replace(request, vocabulary=words, captions=captions, before=before)
 
 
-def find_request(
-    viewer: Viewer, session: Session, alpha: float, whole: bool
-) -> tuple[Request, ImageLayer]:
-    """Return what finding by words needs: a run without labels, and its image layer."""
-    image, _ = chosen_layers(session)
-    # Finding by words always inverts, whatever method ranks the labels.
+def embedding_request(viewer: Viewer, session: Session) -> Request:
+    """Return a run as it is chosen, which needs no words: its regions are only to be found."""
+    chosen_layers(session)
+    settings = usable_settings(session.run.settings, session.run.settings_problem)
+    request = _request(viewer, session, settings)
+    return replace(request, vocabulary=session.run.vocabulary, forming=False)
+
+
+def surroundings_request(viewer: Viewer, session: Session, alpha: float, whole: bool) -> Request:
+    """Return a run without labels whose embeddings know more of what is around the regions."""
+    chosen_layers(session)
+    # Only an inversion can take in surroundings, whatever method ranks the labels.
     changes: dict[str, Any] = {"inversion.alpha": alpha, "method": None}
     if whole:
         changes["window"] = "whole"
     settings = usable_settings(session.run.settings).changed(changes)
     request = _request(viewer, session, settings)
-    return replace(request, forming=False), image
+    return replace(request, forming=False)
 
 
 def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:

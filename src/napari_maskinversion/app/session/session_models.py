@@ -41,6 +41,7 @@ from .records import (
     indices,
     reference,
 )
+from .region_order import RegionOrder
 from .state import Notice, ProjectState, RunState
 
 
@@ -295,6 +296,8 @@ class ExploreModel(Model):
     mapped: InstanceOf[MappedResults] | None = None
     library: InstanceOf[Library] | None = None  # Of regions of many images; None without one
     library_changes: int = 0  # Counts what this panel added to it
+    # The last search among stored regions, which table and gallery are sorted by; None: as usual
+    order: InstanceOf[RegionOrder] | None = None
 
     show_gallery: ClassVar[Signal] = Signal(
         object
