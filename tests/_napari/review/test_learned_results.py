@@ -171,7 +171,7 @@ def test_a_threshold_is_for_similarities_to_words_also_of_learned_results(qtbot,
         qtbot.waitUntil(
             lambda threshold=threshold: (
                 learned.session.run.results.info.vocabulary.threshold == threshold
-                and not learned.rerank.worker.busy
+                and not learned.rerank.job.busy
             )
         )
         settled(qtbot, learned)

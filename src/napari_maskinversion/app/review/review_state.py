@@ -50,6 +50,7 @@ class ReviewState:
         self.problem = ""
         self._undecided_only = False
         self.left_out = ""  # which regions the last decision did not reach, and why
+        self._suggested = suggested_by(results)
         self._before: tuple[int, tuple[Suggestion, ...], float] | None = None
         self._numbers = [region.members or (region.id,) for region in results.regions]
         self._blank = {number: "" for numbers in self._numbers for number in numbers}
@@ -85,6 +86,7 @@ class ReviewState:
         if before.info.vocabulary == results.info.vocabulary:
             return
         self.queue.suggest(**certainty_of(results))
+        self._suggested = suggested_by(results)
         if self.row is not None and same_words:
             labels = [suggestion.label for suggestion in self.top(self.row)]
             if labels != [suggestion.label for suggestion in aimed]:
@@ -224,13 +226,12 @@ class ReviewState:
     @property
     def _open(self) -> dict[int, tuple[str, float]]:
         """The suggestion, or "", and its confidence, of each undecided row."""
-        decisions, suggested = self.review.decisions, dict[int, tuple[str, float]]()
-        for row, region in enumerate(self.results.regions):
-            if region.key not in decisions:
-                ranking = region.ranking
-                confidence = 0.0 if ranking is None else float(ranking.probabilities[0])
-                suggested[row] = region.suggestion, confidence
-        return suggested
+        decisions = self.review.decisions
+        undecided = {}
+        for row, key in enumerate(self.queue.keys):
+            if key not in decisions:
+                undecided[row] = self._suggested[row]
+        return undecided
 
     def aimed(self, now: float) -> tuple[Suggestion, ...]:
         """Return the suggestions that a key pressed now refers to."""
@@ -473,3 +474,13 @@ class ReviewState:
 
 def _stayed(count: int, why: str) -> str:
     return f"{count:,} {'have' if count > 1 else 'has'} {why} and stayed as before." * (count > 0)
+
+
+def suggested_by(results: Results) -> list[tuple[str, float]]:
+    """Return the suggestion of each region, or "", and its confidence."""
+    suggested = []
+    for region in results.regions:
+        ranking = region.ranking
+        confidence = 0.0 if ranking is None else float(ranking.probabilities[0])
+        suggested.append((region.suggestion, confidence))
+    return suggested

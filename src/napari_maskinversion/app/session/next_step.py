@@ -83,7 +83,9 @@ def changed_rows(session: Session) -> frozenset[int]:
     """Return the rows of regions that were changed or removed since, or are computed; maybe all."""
     run = session.run
     changed_keys = run.changed_regions | run.computing
-    rows = set()
+    rows = set[int]()
+    if not changed_keys and not run.image_changed:
+        return frozenset(rows)
     for row, region in enumerate(run.regions_with_results):
         if run.image_changed or region.key in changed_keys:
             rows.add(row)

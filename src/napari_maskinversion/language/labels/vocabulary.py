@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -85,13 +86,10 @@ class Vocabulary:
     @property
     def chosen(self) -> Vocabulary:
         """The words as they were chosen, without what the decisions of a review have added."""
-        learned = self.learned
-        if learned is None or learned.is_saved:
+        if self.learned is None or self.learned.is_saved:
             return self
-        by_name = {label.name: label for label in self.full_labels}
-        labels = [by_name.get(name, Label(name)) for name in learned.chosen]
-        words = Vocabulary.of(labels, self.templates, self.threshold)
-        return replace(words, learned=learned.begun_as)
+        begun_as = self.learned.begun_as
+        return _chosen(self, None if begun_as is None else begun_as.file)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -176,6 +174,17 @@ class Vocabulary:
         for word in self.words:
             prompts.append([template.replace("{}", word) for template in self.templates])
         return prompts
+
+
+@lru_cache(maxsize=8)  # The panel asks at each change of anything
+def _chosen(vocabulary: Vocabulary, file: Path | None) -> Vocabulary:
+    """Return the words that were chosen; ``file`` tells equal ones apart."""
+    learned = vocabulary.learned
+    assert learned is not None  # else there is nothing to leave out
+    by_name = {label.name: label for label in vocabulary.full_labels}
+    labels = [by_name.get(name, Label(name)) for name in learned.chosen]
+    words = Vocabulary.of(labels, vocabulary.templates, vocabulary.threshold)
+    return replace(words, learned=learned.begun_as)
 
 
 def _columns(labels: Sequence[Label]) -> dict[str, Any]:

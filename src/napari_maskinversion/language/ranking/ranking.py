@@ -54,7 +54,7 @@ class Ranking:
     def below_threshold(self) -> bool:
         """Whether no label is similar enough."""
         if self.before is not None:  # what was learned is no cosine: the threshold is for those
-            return self._agrees and self.before.below_threshold
+            return self.before.below_threshold and self.suggestion == NONE_OF_THESE
         return self.threshold is not None and float(self.similarities[0]) < self.threshold
 
     @property
@@ -66,18 +66,14 @@ class Ranking:
     def suggestion(self) -> str:
         """The best label, or "none of these".
 
-        Where decisions find the same label best, or "none of these" as well, the suggestion without
-        decisions stays.
+        Where decisions find the same label best, the suggestion without decisions stays, be it
+        "none of these".
         """
-        if self.before is not None and self._agrees:
-            return self.before.suggestion
-        return NONE_OF_THESE if self.is_none or self.below_threshold else self.labels[0]
-
-    @property
-    def _agrees(self) -> bool:
-        """Whether decisions find best what is best without them."""
-        best, before = NONE_OF_THESE if self.is_none else self.labels[0], self.before
-        return before is not None and best in (before.labels[0], before.suggestion)
+        if self.before is None:
+            is_none = self.is_none or self.below_threshold
+            return NONE_OF_THESE if is_none else self.labels[0]
+        best = NONE_OF_THESE if self.is_none else self.labels[0]
+        return self.before.suggestion if best == self.before.labels[0] else best
 
     @property
     def changed_from(self) -> str:
