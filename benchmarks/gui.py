@@ -169,12 +169,16 @@ def press_run(widget: Any) -> float:
 
     # Qt's own loop, as in an application: polling would take the worker's interpreter lock.
     loop = QEventLoop()
-    widget.runner.ended.connect(loop.quit)
+
+    def leave() -> None:
+        loop.quit()
+
+    widget.runner.ended.connect(leave)
     start = time.perf_counter()
     widget.start()
     if widget.runner.busy:
         loop.exec()
-    widget.runner.ended.disconnect(loop.quit)
+    widget.runner.ended.disconnect(leave)
     return time.perf_counter() - start
 
 

@@ -226,7 +226,7 @@ def open_project(subject: Subject) -> Iterator[Callable[[], object]]:
     begun = time.monotonic()
     wait(lambda: time.monotonic() > begun + 3)  # PyTorch is loaded in the background
     yield call
-    wait(lambda: not panel.images.ahead.worker.busy)
+    wait(lambda: not panel.images.ahead.job.busy)
     panel.shut_down()
     panel.close()
     WorkerBase.await_workers()

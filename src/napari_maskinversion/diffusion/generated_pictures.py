@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..base import progress_words as words
 from ..base.atomic_files import atomic_path, together
+from ..base.progress import Tick
 from ..base.targets import check_targets
 
 FloatArray = npt.NDArray[np.float32]
@@ -53,23 +54,16 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PictureStep:
-    """Progress of the drawing."""
+class PictureStep(Tick):
+    """How many steps of a picture are done; `share` counts all pictures."""
 
     picture: int  # The present picture, counted from 1, and all of them
     pictures: int
-    step: int  # Finished steps of it, and all of them
-    steps: int
 
     @property
     def text(self) -> str:
         """One line for users."""
-        return words.picture_at_step(self.picture, self.pictures, self.step, self.steps)
-
-    @property
-    def fraction(self) -> float:
-        """Share of the work that is done, 0..1."""
-        return (self.picture - 1 + self.step / max(self.steps, 1)) / max(self.pictures, 1)
+        return words.picture_at_step(self.picture, self.pictures, self.done, self.total)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

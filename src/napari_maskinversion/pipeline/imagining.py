@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..base import memory
 from ..base.errors import ConfigError, ModelError, NotEnoughMemoryError
 from ..base.identity import file_sha256
-from ..base.progress import Tick, listening, tell, telling
+from ..base.progress import STEP, Tick, listening, tell, telling
 from ..base.regions import Regions
 from ..diffusion.decoders import DecoderFolder, open_folder, prior_file
 from ..diffusion.generated_pictures import Condition, Imagined, Picture, PictureStep
@@ -241,7 +241,11 @@ def draw(plan: Plan, drawer: Drawer, wanted: Sequence[Condition]) -> list[Pictur
 
 
 def _step(place: int, pictures: int, news: Tick) -> PictureStep:
-    return PictureStep(picture=place, pictures=pictures, step=news.done, steps=news.total)
+    done, total = news.done, news.total
+    share = (place - 1 + done / max(total, 1)) / max(pictures, 1)
+    return PictureStep(
+        stage=STEP, done=done, total=total, share=share, picture=place, pictures=pictures
+    )
 
 
 def record_of(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base import progress_words as words
+from ..base.progress import Tick
 from ..images.windows import FloatBox
 from ..results.region_result import RegionResult
 from ..results.results import Results
@@ -20,12 +21,10 @@ ENCODING: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """Progress of a run."""
+class Progress(Tick):
+    """How many regions of a run are finished, and what is done now; `share` counts all of it."""
 
     stage: Stage
-    done: int  # Finished regions, all regions
-    total: int
     first: int = 0  # The present chunk of regions, counted from 1; 0 while encoding
     last: int = 0
     # Finished and all updates of the chunk; blocks of the model while encoding; labels while
@@ -42,9 +41,6 @@ class Progress:
     position: tuple[tuple[str, int], ...] = ()  # Its plane
     # Indices of the chunk's regions in the input; empty while encoding
     indices: tuple[int, ...] = ()
-    # What is done differently because memory ran out: "Not enough memory: 8 regions at once"; else
-    # empty
-    note: str = ""
 
     @property
     def text(self) -> str:
@@ -66,16 +62,15 @@ class Progress:
             return self.note
         return words.regions_at_step(self.first, self.last, self.total, self.step, self.steps)
 
-    @property
-    def fraction(self) -> float:
-        """Share of the work that is done, 0..1; encoding a window counts as much as two regions."""
+    def with_share(self) -> Progress:
+        """Return it with its share; encoding a window counts as much as two regions."""
         part = self.step / max(self.steps, 1)
         finished = self.done + ENCODING * self.window
         if self.stage == "encoding":
             finished += ENCODING * self.together * (part - 1)
         elif self.first:
             finished += part * (self.last - self.first + 1)
-        return finished / max(self.total + ENCODING * self.windows, 1)
+        return replace(self, share=finished / max(self.total + ENCODING * self.windows, 1))
 
 
 @dataclass(frozen=True, slots=True)

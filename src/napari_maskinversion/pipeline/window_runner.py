@@ -479,7 +479,7 @@ class WindowRunner:
 
     def _progress(self, stage: Stage, step: int, steps: int, **more: Any) -> Progress:
         work = self._work[self._place]
-        return Progress(
+        progress = Progress(
             stage=stage,
             done=self.done,
             total=self.total,
@@ -493,6 +493,7 @@ class WindowRunner:
             position=work.position,
             **more,
         )
+        return progress.with_share()
 
 
 def window_attempts(at_once: int, resolution: int, device: str, *, patch: int) -> list[Attempt]:

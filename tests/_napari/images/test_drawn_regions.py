@@ -145,7 +145,7 @@ def test_regions_of_the_users_own_image_stay_his_when_the_projects_is_chosen_aga
     qtbot, panel, project
 ):
     open_project(qtbot, panel, project)
-    panel.images.ahead.worker.drop()
+    panel.images.ahead.job.drop()
     viewer, session, cell = panel._viewer, panel.session, panel.session.run.image
     photo = viewer.add_image(picture(64, 64, 9), name="photo")
     mine = viewer.add_labels(skimage.io.imread(label_file(project)), name="mine")
@@ -376,7 +376,7 @@ def test_the_suggestions_of_the_shown_image_come_before_the_next_image_is_prepar
     qtbot, panel, project
 ):
     open_project(qtbot, panel, project)
-    panel.images.ahead.worker.drop()
+    panel.images.ahead.job.drop()
     panel.images.computed(FIRST)  # as work on all images tells
     panel.images.recount()
     assert panel.images.ahead.name == FIRST

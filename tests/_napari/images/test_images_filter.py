@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QApplication, QStyleOptionViewItem
 
 from napari_maskinversion._napari.images.images_model import images_filter
 from napari_maskinversion._napari.images.images_widget import ImagesWidget
+from napari_maskinversion.app.session import Session
 from napari_maskinversion.results.region_result import RegionResult
 from napari_maskinversion.review.stored_images import Summary
 
@@ -94,7 +95,7 @@ def test_a_review_is_of_one_word_or_of_what_is_doubtful(qtbot, panel, computed, 
 @pytest.mark.parametrize("row", [0, 1], ids=["current", "other"])
 def test_a_name_that_is_too_long_shows_its_first_letters_and_its_end(qtbot, row):
     """In the bold letters of the current image, too."""
-    part = ImagesWidget()
+    part = ImagesWidget(Session().jobs)
     qtbot.addWidget(part)
     names = ("well_B07_field_000000000123.png", "well_B08_field_000000000123.png")
     part.model.show_project(names, frozenset(), names[0])
@@ -117,7 +118,7 @@ def test_a_name_that_is_too_long_shows_its_first_letters_and_its_end(qtbot, row)
 
 
 def test_letters_that_are_joined_are_shown_once_in_a_name_of_two_lines(qtbot):
-    part = ImagesWidget()
+    part = ImagesWidget(Session().jobs)
     qtbot.addWidget(part)
     name = "صورةالخليةتحتالمجهررقمطويلةجدا.png"
     part.model.show_project((name,), frozenset(), "")
@@ -136,7 +137,7 @@ def test_rows_have_room_for_two_lines_of_a_name_also_in_large_letters(qtbot):
     large.setPointSize(24)
     QApplication.setFont(large)
     try:
-        part = ImagesWidget()
+        part = ImagesWidget(Session().jobs)
         qtbot.addWidget(part)
     finally:
         QApplication.setFont(own)

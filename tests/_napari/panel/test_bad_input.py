@@ -115,8 +115,9 @@ def test_a_second_panel_of_a_viewer_starts_and_ends_no_run_beside_the_first(
     widget.start()
     at_first_step(qtbot, slow)
     second = MaskInversionWidget(widget._viewer)
+    begun = widget.session.run.progress.snapshot
     second.start()
-    assert not second.runner.busy
+    assert widget.session.run.progress.snapshot is begun
     second.shut_down()
     assert widget.session.run.progress.running
     slow.free = True

@@ -545,8 +545,9 @@ def restarted(opened, qtbot, tmp_path, scene):
 
 
 def test_decisions_count_although_their_model_s_regions_were_never_read(qtbot, opened):
-    results = results_of(opened(), fingerprint="model c")
-    known = KnownRegions()
+    panel = opened()
+    results = results_of(panel, fingerprint="model c")
+    known = KnownRegions(panel.session.jobs)
     known.change(results, "image", {0: "dog", 1: None})
     assert [label for _, label in known.accepted(results).values()] == ["dog"]
     qtbot.waitUntil(lambda: not known.busy)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.workers.worker import Worker, when_idle
+from napari_maskinversion._napari.workers.job_runner import when_idle
+from napari_maskinversion.app.session import job_kinds
 from napari_maskinversion.app.work.model_store import ModelStore, give_back_memory
 from napari_maskinversion.engine.compute import devices
 
@@ -68,8 +69,8 @@ def work():
     made.go.set()
 
 
-def test_blocks_go_back_once_the_worker_that_uses_the_model_has_ended(qtbot, gpu, work):
-    store, worker = ModelStore(), Worker("single")
+def test_blocks_go_back_once_the_job_that_uses_the_model_has_ended(qtbot, gpu, work, sessions):
+    store, worker = ModelStore(), sessions().jobs.of(job_kinds.RUN)
     gpu.load(store)
     worker.start(work.on(store))
     store.clear()

@@ -35,15 +35,14 @@ from ...app.session import (
     RegionPlace,
     ResultRecord,
     Topic,
+    job_kinds,
     only_ranked_again,
     same_run,
 )
-from ...app.work.driver import Job
 from ...base.errors import InputError
 from ...base.identity import ImagePlace, RegionKey
 from ...base.wording import counted
 from ...batch.project_decisions import ProjectRegions
-from ...library.thumbnails import Pixels
 from ...review.decisions import Status
 from ..widgets.keys import REVIEW, named
 from ..widgets.sections import (
@@ -58,7 +57,6 @@ from ..widgets.sections import (
     stack,
 )
 from ..workers.notify import refuse
-from ..workers.worker import Worker
 from .gallery_model import IN_REVIEW, SHOWN, SORTS, WallModel, WallView, read_pictures
 from .work_section import Shared
 
@@ -108,8 +106,8 @@ class Gallery(Topic, QWidget):
         }
         tip = "Give the marked regions this word: choose it, or type it and Return"
         self.word = combo_box(name="Word for the marked regions", tip=tip, typed=True)
-        self.loader = Worker("latest", "Reading the regions", self._show, self._cannot, parent=self)
-        self.pictures = Worker("latest", "Reading pictures", None, refuse, parent=self)
+        self.loader = shared.session.jobs.of(job_kinds.READ_GALLERY)
+        self.pictures = shared.session.jobs.of(job_kinds.READ_PICTURES)
         self._look_later = debouncer(self, _LOOK, self._look)
         self._follow_later = debouncer(self, _FOLLOW, self._follow_review)
         self._mark_later = debouncer(self, _LOOK, self._mark_elsewhere)
@@ -138,8 +136,6 @@ class Gallery(Topic, QWidget):
         self.wall.opened.connect(lambda row: open_region(self._session, self._table.place(row)))
         self.wall.seen.connect(self._look_later.throttle)
         self.wall.selectionModel().selectionChanged.connect(self._marked)
-        self.loader.progressed.connect(lambda news: self.about.say(f"{news.text} ..."))
-        self.pictures.progressed.connect(self._take_pictures)
         self._show(no_regions())
 
     # -- for the panel ------------------------------------------------------------------------
@@ -150,6 +146,7 @@ class Gallery(Topic, QWidget):
         review = self._session.review.events
         project = self._session.project.events
         explore = self._session.explore.events
+        self.after(self._show_loading, self.loader.changed)
         self.after(self._answer, self._session.explore.show_gallery)
         self.after(self._decided, self._session.decisions.changed)
         self.after(self._record_changed, run.record)
@@ -168,8 +165,6 @@ class Gallery(Topic, QWidget):
         """Follow the session no more, and close the dock."""
         super().stop()
         self._record = None
-        for worker in (self.loader, self.pictures):
-            worker.drop()
         for later in (self._look_later, self._mark_later, self._follow_later):
             later.cancel()
         self._show(no_regions())
@@ -291,7 +286,7 @@ class Gallery(Topic, QWidget):
             self._cannot(str(error))
             return
         self.about.say("Reading ...")
-        self.loader.start(work)
+        self.loader.start(work, self._show, failed=self._cannot)
 
     def _cannot(self, reason: str) -> None:
         self._show(no_regions())
@@ -340,11 +335,12 @@ class Gallery(Topic, QWidget):
         first, last = self.wall.items_in_view
         rows = self.model.without_picture(first, 2 * last - first)
         if rows:
-            self.pictures.start(partial(read_pictures, self._table, rows))
+            work = partial(read_pictures, self._table, rows)
+            self.pictures.start(work, news=self.model.take_pictures)
 
-    def _take_pictures(self, news: Job | Sequence[tuple[int, Pixels | None]]) -> None:
-        if not isinstance(news, Job):  # reading a file tells how far it is
-            self.model.take_pictures(news)
+    def _show_loading(self) -> None:
+        if self.loader.job is not None and self.loader.job.text:
+            self.about.say(f"{self.loader.job.text} ...")
 
     def _say_count(self) -> None:
         frame = self._table.frame

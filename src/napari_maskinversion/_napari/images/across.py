@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from qtpy.QtCore import QObject
 
 from ...app.project.images_work import About, Suggested, export_work, suggest_work
 from ...app.review.decision_requests import DecisionOutcome, TakeBackRequest, WordRequest
-from ...app.session import Action, Session
+from ...app.session import Action, Session, job_kinds
 from ...app.work.driver import Job, show
 from ...app.work.model_store import ModelStore
 from ...batch.opened import OpenProject
@@ -22,7 +21,6 @@ from ...batch.project_index import place_in
 from ...results.export.catalogue import FORMATS, MANY
 from ..widgets.dialogs import ask_folder, ask_where, may_replace
 from ..workers.notify import inform, refuse, refusing
-from ..workers.worker import Worker
 
 
 class AcrossImages(QObject):
@@ -32,10 +30,7 @@ class AcrossImages(QObject):
         super().__init__(images)
         self._images, self._session, self._store = images, session, store
         self._last: DecisionOutcome | None = None  # what *Undo* takes back
-        self._then: Callable[[Any], None] = inform  # takes what the work has made
-        self.worker = Worker("single", "The work on all images", self._done, refuse, parent=self)
-        self.worker.progressed.connect(self._progressed)
-        self.worker.ended.connect(self._ended)
+        self.job = session.jobs.of(job_kinds.WORK_ON_IMAGES)
         part = images.part
         part.suggest.clicked.connect(lambda _=False: self.suggest())
         part.together.accept.clicked.connect(lambda _=False: self._accept(*part.together.chosen))
@@ -44,9 +39,8 @@ class AcrossImages(QObject):
 
     def stop(self) -> None:
         """Stop the work, whose finished images are kept."""
-        self.worker.cancel()
-        if self.worker.busy:
-            self.worker.drop()
+        if self.job.busy:
+            self.job.drop()
             self._session.status.many = None
 
     def forget(self) -> None:
@@ -56,9 +50,7 @@ class AcrossImages(QObject):
 
     def cancel(self) -> None:
         """Stop at the next step."""
-        self.worker.cancel()
-        if self._session.status.many is not None:
-            self._session.status.many = replace(self._session.status.many, stopping=True)
+        self.job.cancel()
 
     # -- suggest and export -------------------------------------------------------------------
 
@@ -136,10 +128,10 @@ class AcrossImages(QObject):
         """Begin to work on the project as it is once all of it is on the disk."""
         self._images.keeper.flush()
         settled = partial(_settled, self._images, self._project.file, work)
-        if self._session.status.many is None and self.worker.start(settled):
-            self._then = then
+        done = partial(self._done, then)
+        free = self._session.status.many is None
+        if free and self.job.start(settled, done, news=self._take_news):
             self._session.status.notice = None
-            self._session.status.many = Job("Starting ...")
         else:
             refuse("Wait until the work on all images is over, or cancel it.")
 
@@ -149,28 +141,28 @@ class AcrossImages(QObject):
         project: OpenProject = self._images.project
         return project
 
-    def _progressed(self, value: Any) -> None:
-        if isinstance(value, Job):
-            if self._session.status.many is not None:
-                self._session.status.many = replace(
-                    value, stopping=self._session.status.many.stopping
-                )
-        elif isinstance(value, About):
-            self._images.computed(value.name)
+    def show_job(self) -> None:
+        """Show how far the work is."""
+        if self.job.job is not None:
+            self._session.status.many = self.job.job
 
-    def _done(self, made: Any) -> None:
+    def show_end(self) -> None:
+        """Show that nothing is at work."""
         self._session.status.many = None
-        self._then(made)
 
-    def _ended(self) -> None:
-        self._session.status.many = None
+    def _take_news(self, about: About) -> None:
+        self._images.computed(about.name)
+
+    def _done(self, then: Callable[[Any], None], answer: Any) -> None:
+        self.show_end()
+        then(answer)
 
 
 def _settled(images: Any, file: Path, work: Callable[..., Any]) -> Any:
     """Wait until the project, and what is being computed, is on the disk; then work on that."""
-    while not (images.keeper.is_idle and images.ahead.worker.idle):
+    while not (images.keeper.is_idle and images.ahead.job.idle):
         time.sleep(0.01)
-        show(Job("Starting ..."))
+        show(Job())
     project = images.project
     if project is None or project.file != file:  # another one was opened meanwhile
         project = OpenProject.read(file)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from qtpy.QtCore import QObject, Signal
 
 from ...app.project.images_work import load_model, open_work
-from ...app.session import Session
+from ...app.session import Session, job_kinds
+from ...app.work.driver import Work
 from ...app.work.model_store import ModelStore
 from ...batch.opened import OpenProject
-from ..workers.worker import Worker
 from .keeper import Keeper
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ class Ahead(QObject):
         self._keeper, self._session, self._store = keeper, session, store
         self._kept: OpenedImage | None = None
         self.name = ""  # Of the image that is being prepared
-        self.worker = Worker(
-            "latest", "Preparing the next image", self._prepared, self._not_prepared, parent=self
-        )
+        self.job = session.jobs.of(job_kinds.PREPARE_IMAGE)
 
     def prepare(self) -> None:
         """Begin with the image that will probably follow the one shown."""
@@ -45,19 +43,22 @@ class Ahead(QObject):
             self._kept = None
         if not following or self._kept is not None or following == state.current:
             return
-        if self.worker.busy and self.name in (following, state.current):
+        if self.job.busy and self.name in (following, state.current):
             return  # the one that is shown comes first, and calls this again
-        self.name = following
         device = self._session.run.settings.device
         model = partial(load_model, disk.project, device, self._store)
         # Work on all images computes them itself.
         compute = model if self._session.status.many is None else None
-        self.worker.start(partial(open_work, disk.project, following, compute))
+        self._start(following, partial(open_work, disk.project, following, compute))
 
     def read_again(self, project: OpenProject, name: str) -> None:
         """Read an image that is shown, and was computed just now."""
+        self._start(name, partial(open_work, project, name))
+
+    def _start(self, name: str, work: Work) -> None:
         self.name = name
-        self.worker.start(partial(open_work, project, name))
+        about = [lambda _: self.name]
+        self.job.start(work, self._prepared, failed=self._not_prepared, about=about)
 
     def take(self, name: str) -> OpenedImage | None:
         """Return an image if it is prepared; it is not kept any more."""
@@ -72,12 +73,12 @@ class Ahead(QObject):
         if self._kept is not None and name in ("", self._kept.name):
             self._kept = None
         if name in ("", self.name):
-            self.worker.drop()
+            self.job.drop()
             self.name = ""
 
     def _prepared(self, opened: OpenedImage) -> None:
         state = self._session.project.state
-        if state is None or self.name != opened.name:
+        if state is None:
             return
         if opened.name == state.current:
             self.late.emit(opened)

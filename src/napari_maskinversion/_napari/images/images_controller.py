@@ -13,7 +13,7 @@ from qtpy.QtCore import QObject
 from ...app.project.images_work import open_work
 from ...app.project.project_disk import Edits, ProjectDisk, Written, defaults
 from ...app.project.project_files import OpenedPlace, new_project, open_place
-from ...app.session import Action, ProjectState, RegionPlace, Session, Topic
+from ...app.session import Action, ProjectState, RegionPlace, Session, Topic, job_kinds
 from ...app.work.model_store import ModelStore
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import Project
@@ -22,7 +22,6 @@ from ...batch.project_index import place_in
 from ...library.library import Library
 from ...review.stored_images import Summary
 from ..workers.notify import refuse, refusing
-from ..workers.worker import Worker
 from .across import AcrossImages
 from .ahead import Ahead
 from .images_widget import ImagesWidget
@@ -48,17 +47,15 @@ class ImagesController(Topic, QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._store = viewer, session, store
-        self.part = ImagesWidget()
+        self.part = ImagesWidget(session.jobs)
         self._opened: OpenedPlace | None = None  # its note is said with its first image
         self._new: Sequence[Any] = ()  # images of the folder that the project lacks
         self._place: Place | None = None  # where to go on, once the image is shown
         self._look_there = False  # at that place, since the user wants to see it
         self._reviewing = False  # the review goes on with the next image that has results
         self.keeper = Keeper(viewer, session, self)
-        self.finding = Worker("latest", "Opening the project", self._found, refuse, parent=self)
-        self.reader = Worker(
-            "latest", "Opening the image", self._show, self._unreadable, parent=self
-        )
+        self.finding = session.jobs.of(job_kinds.OPEN_PROJECT)
+        self.reader = session.jobs.of(job_kinds.READ_IMAGE)
         self.ahead = Ahead(self.keeper, session, store, self)
         self.across = AcrossImages(self, session, store)
         self.elsewhere = Elsewhere(viewer, session, self)
@@ -93,20 +90,21 @@ class ImagesController(Topic, QObject):
         self.after(self._open_region, self._session.project.open_region)
         self.after(self.across.decided, self._session.decisions.changed)
         self.after(self.counted, self._session.project.counted)
+        self.after(self.part.list_on, self.part.lister.ended)
+        self.after(self.across.show_job, self.across.job.changed)
+        self.after(self.across.show_end, self.across.job.ended)
         self.keeper.follow()
         if self.keeper.disk is not None:
             self.recount()  # decisions about many images went on while the panel was closed
         self._show_state()
 
     def stop(self) -> None:
-        """Keep what is not on the disk yet, and stop all work; the project stays open."""
+        """Keep what is not on the disk yet; the project stays open."""
         self.keeper.stop()
         super().stop()
         self.part.stop()
-        for worker in (self.finding, self.reader):
-            worker.drop()
         self.across.stop()
-        self.elsewhere.stop()
+        self.elsewhere.hide()
         self._stay()  # what was being read is not shown
         self.ahead.forget()
 
@@ -124,12 +122,14 @@ class ImagesController(Topic, QObject):
 
     def _make(self, file: Path, images: Path, regions: Path | None) -> None:
         """Make a project with the words and settings of the panel."""
-        self.finding.start(partial(new_project, file, images, regions, self._defaults(file)))
+        work = partial(new_project, file, images, regions, self._defaults(file))
+        self.finding.start(work, self._found)
 
     def open(self, paths: Sequence[Path]) -> None:
         """Open a project, a folder of images, or images."""
         if paths:
-            self.finding.start(partial(open_place, list(paths), self._defaults(paths[0])))
+            work = partial(open_place, list(paths), self._defaults(paths[0]))
+            self.finding.start(work, self._found)
 
     def _defaults(self, place: Path) -> Project:
         folder = place if place.is_dir() else place.parent
@@ -176,9 +176,7 @@ class ImagesController(Topic, QObject):
             self._new = ()
             self._session.status.notice = None
             folder = disk.project.folder
-            self.keeper.writing.start(
-                partial(disk.add, lambda project: added_images(project, new, folder))
-            )
+            self.keeper.write(partial(disk.add, lambda project: added_images(project, new, folder)))
 
     # -- from image to image ------------------------------------------------------------------
 
@@ -247,7 +245,8 @@ class ImagesController(Topic, QObject):
         if (prepared := self.ahead.take(name)) is not None:
             self._show(prepared)
         else:
-            self.reader.start(partial(open_work, project, name))
+            work = partial(open_work, project, name)
+            self.reader.start(work, self._show, failed=self._unreadable)
 
     def _show(self, opened: OpenedImage) -> None:
         """Show an image in place of the one before; only the project's own layers are removed."""
@@ -376,7 +375,7 @@ class ImagesController(Topic, QObject):
         names = frozenset(name for name in {*state.done, *done} if done.get(name, True))
         if names != state.done:
             self._session.project.state = replace(state, done=names)
-            self.keeper.writing.start(partial(disk.set_states, dict(done)))
+            self.keeper.write(partial(disk.set_states, dict(done)))
             self.ahead.prepare()
 
     def _written(self, written: Any) -> None:

@@ -21,7 +21,8 @@ from qtpy.QtWidgets import (
 )
 
 from ...app.project.images_work import SIDE, About, list_work
-from ...app.work.driver import Job
+from ...app.session import job_kinds
+from ...app.session.jobs import Jobs
 from ...batch.opened import OpenProject
 from ...batch.project import FILE as PROJECT_FILE
 from ...results.export.catalogue import JOINED, MANY
@@ -30,7 +31,6 @@ from ..widgets.dialogs import ask_file, ask_folder, ask_where
 from ..widgets.keys import IMAGES, PANEL, named, pressed
 from ..widgets.sections import MARGINS, Note, button, check_entry, combo_box, debouncer, line, stack
 from ..widgets.table_views import TrueIcons, select_row, table_view
-from ..workers.worker import Worker
 from .images_model import (
     COLUMNS,
     DOUBTFUL,
@@ -70,12 +70,10 @@ class ImagesWidget(QWidget):
     remembered = Signal()  # Another one is the last
     exporting = Signal(str)  # Format of the export of all images
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: Jobs) -> None:
         super().__init__()
         self.project: OpenProject | None = None  # as it is on the disk
-        self.lister = Worker("latest", "Listing images", parent=self)
-        self.lister.progressed.connect(self._list)
-        self.lister.ended.connect(self._list_on)
+        self.lister = jobs.of(job_kinds.LIST_IMAGES)
         self._look_later = debouncer(self, _LOOK, self._look)
         self.title = Note(name="Project")
         self.model = ImagesModel()
@@ -283,7 +281,6 @@ class ImagesWidget(QWidget):
     def stop(self) -> None:
         """Read nothing more."""
         self._look_later.cancel()
-        self.lister.drop()
 
     def _look(self) -> None:
         table, project = self.list, self.project
@@ -295,16 +292,14 @@ class ImagesWidget(QWidget):
         names = self.model.unknown(0 if self._is_filtered else first, last)[:_LISTED_AT_ONCE]
         names = [name for name in names if name in project.by_name]
         if names:
-            self.lister.start(partial(list_work, project, names))
+            self.lister.start(partial(list_work, project, names), news=self._list)
 
-    def _list(self, about: About | Job) -> None:
-        if isinstance(about, Job):  # reading a file tells how far it is
-            return
+    def _list(self, about: About) -> None:
         self.model.set_picture(about.name, about.picture)
         if about.summary is not None and about.name != self.model.current:
             self.model.set_summary(about.name, about.summary)
 
-    def _list_on(self) -> None:
+    def list_on(self) -> None:
         """Read what the filter asks about, also of images that it does not show yet."""
         if self._is_filtered and self.model.is_counting:
             self.look()

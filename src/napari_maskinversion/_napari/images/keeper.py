@@ -14,13 +14,21 @@ from superqt.utils import QSignalThrottler
 
 from ...app.layer_input.layer_facts import EDITS, MOVES, is_regions
 from ...app.project.project_disk import ProjectDisk, Written
-from ...app.session import Action, ResultRecord, RunState, Session, Topic, only_ranked_again
+from ...app.session import (
+    Action,
+    ResultRecord,
+    RunState,
+    Session,
+    Topic,
+    job_kinds,
+    only_ranked_again,
+)
+from ...app.work.driver import Work
 from ...base.errors import MaskInversionError
 from ...batch.opened import Place
 from ...results.results import Results
 from ..widgets.layer_list import LayerEvents, layer_of
 from ..workers.notify import inform, refuse, refusing
-from ..workers.worker import Worker
 from .shown_image import ShownImage
 
 _WAIT: Final = 800  # milliseconds after a stroke, a step or another word until it is kept
@@ -61,8 +69,7 @@ class Keeper(Topic, QObject):
             **dict.fromkeys((*EDITS, *MOVES), self._drawn_on),
         }
         self._events = LayerEvents(viewer, slots)
-        self.writing = Worker("queue", "Keeping the project", self._outcome, refuse, parent=self)
-        self.writing.ended.connect(self._all_written)
+        self.writing = session.jobs.of(job_kinds.KEEP_PROJECT)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -75,6 +82,7 @@ class Keeper(Topic, QObject):
         self.after(self._record_changed, run.record)
         self.after(lambda _: self.save_soon("place"), review.row)
         self.after(lambda _: self.save_soon("words"), run.vocabulary, run.settings)
+        self.after(self._all_written, self.writing.ended)
         self._events.connect()
         self._watched = self.layers
         self._edited()  # perhaps, while nobody followed
@@ -87,7 +95,10 @@ class Keeper(Topic, QObject):
         self._watched = []
         self._record = None
         self._is_sending, self._then = False, None
-        self.writing.drop()
+
+    def write(self, work: Work) -> None:
+        """Have something written, after all that waits to be written."""
+        self.writing.start(work, self._outcome)
 
     def save_soon(self, what: str) -> None:
         """Write "words" or the "place" after a pause."""
@@ -172,7 +183,7 @@ class Keeper(Topic, QObject):
             return
         self._is_sending = True
         work = partial(disk.keep_regions, self._sent, shown.name, layers, shown.saved)
-        self.writing.start(work)
+        self.write(work)
 
     # -- its layers ---------------------------------------------------------------------------
 
@@ -288,7 +299,7 @@ class Keeper(Topic, QObject):
         if disk is not None and disk.edits.note(session.run.settings, session.run.vocabulary):
             with refusing():
                 words, settings = disk.edits.made_in(disk.project.settings)
-                self.writing.start(partial(disk.set_words, words, settings))
+                self.write(partial(disk.set_words, words, settings))
 
     def use_words(self) -> None:
         """Make the words in the panel those of a project that has none."""
@@ -311,12 +322,12 @@ class Keeper(Topic, QObject):
         if own and results is not None and 0 <= row < len(results):
             region = results.regions[row]
             place = Place(image=state.current, region=region.id, position=dict(region.position))
-        self.writing.start(partial(disk.keep_place, place))
+        self.write(partial(disk.keep_place, place))
 
     def _save_ranking(self) -> None:
         ranked, self._ranked = self._ranked, None
         if ranked is not None and self.disk is not None:
-            self.writing.start(partial(self.disk.save_ranking, *ranked))
+            self.write(partial(self.disk.save_ranking, *ranked))
 
     def _run_changed(self, run: RunState) -> None:
         """Notice whether a run that begins is what a batch would do."""
@@ -342,7 +353,7 @@ class Keeper(Topic, QObject):
         self._kept_record = record
         self.flush()
         if isinstance(record.masks, dict):
-            self.writing.start(
+            self.write(
                 partial(
                     disk.save_results,
                     own.name,

@@ -29,7 +29,7 @@ from ...app.layer_input.run_input import PlaneFinder, RunInput, ShapesCopy, copy
 from ...app.project.project_disk import SavedRegions
 from ...app.requests.preparing import image_layers
 from ...app.requests.stored_results import stored_record
-from ...app.session import RegionPlace, Scope, Session
+from ...app.session import RegionPlace, Scope, Session, job_kinds
 from ...base.errors import InputError
 from ...base.identity import ImagePlace, identify_image, plane_text
 from ...images.opening import open_image
@@ -37,7 +37,6 @@ from ..layers.overlays import RegionBorder
 from ..layers.placing import REGIONS_OPACITY, place_of, remove_layers
 from ..layers.results_on_canvas import bring_into_view
 from ..workers.notify import refuse
-from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from ...app.project.project_opening import ImageLayer, OpenedImage
@@ -273,7 +272,7 @@ class Elsewhere(QObject):
         super().__init__(parent)
         self._viewer, self._session = viewer, session
         self._border = RegionBorder(viewer)
-        self.reader = Worker("latest", "Opening the image", self._show, refuse, parent=self)
+        self.reader = session.jobs.of(job_kinds.FIND_REGION)
 
     def open(self, place: RegionPlace) -> None:
         """Open a region of the library; its image stays in the viewer if it is there."""
@@ -283,12 +282,8 @@ class Elsewhere(QObject):
         if session.explore.library is None:
             refuse("Choose the library of this region first, on the tab Explore.")
         else:
-            self.reader.start(partial(_find, session.explore.library, place, read=layer is None))
-
-    def stop(self) -> None:
-        """Open nothing more, and remove the border."""
-        self.reader.drop()
-        self.hide()
+            work = partial(_find, session.explore.library, place, read=layer is None)
+            self.reader.start(work, self._show)
 
     def hide(self, _: object = None) -> None:
         """Remove the border: something else is looked at."""

@@ -22,7 +22,7 @@ from ...app.session import (
 from ...base import progress_words as words
 from ...base.wording import counted
 from ..widgets.keys import PANEL, named, shortcut
-from ..widgets.progress_row import ProgressBar
+from ..widgets.progress_row import ProgressBar, shown_text
 from ..widgets.sections import MARGINS, Note, button, line, stack
 
 _WHOLE: Final = 1000  # of the progress bar
@@ -287,7 +287,7 @@ class Foot(Topic, QFrame):
         job = session.status.many or self._download.job
         if job is None:
             return ""
-        return stopping if job.stopping else job.text
+        return shown_text(job)
 
     def _ask(self, action: Action | None) -> None:
         if action is not None:

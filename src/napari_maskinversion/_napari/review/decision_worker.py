@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
 from qtpy.QtCore import QObject
 
-from ...app.review.decision_book import DecisionTask, Summaries
+from ...app.review.decision_book import DecisionTask
 from ...app.review.decision_requests import DecisionOutcome, Request
-from ...app.session import ProjectState, Session, Topic
+from ...app.session import ProjectState, Session, Topic, job_kinds
 from ...app.work.driver import Job, show
 from ...base.errors import Cancelled
 from ..workers.notify import inform, refuse
-from ..workers.worker import Worker
 from .review_keeper import ReviewKeeper
 
 _BUSY: Final = "Wait until the work before is over, or cancel it."
@@ -44,15 +42,15 @@ class DecisionWorker(Topic, QObject):
         self._waiting: Request | None = None  # for a review that is being opened
         self._task: DecisionTask | None = None  # that the worker carries out
         self._project = ""  # the file of the project
-        self._worker = Worker("queue", "Deciding", self._finish, self._failed, parent=self)
-        self._worker.progressed.connect(self._progressed)
-        self._worker.ended.connect(self._ended)
+        self._job = session.jobs.of(job_kinds.DECIDE)
 
     def bind(self) -> None:
         """Follow the session."""
         self.after(self.apply, self._session.review.decide)
         self.after(self._opening_changed, self._session.review.events.opening)
         self.after(self._project_changed, self._session.project.events.state)
+        self.after(self._show_job, self._job.changed)
+        self.after(self._ended, self._job.ended)
         self._project_changed(self._session.project.state)
 
     def stop(self) -> None:
@@ -65,18 +63,17 @@ class DecisionWorker(Topic, QObject):
         if self._waiting is not None:
             self._forget()
         elif self._task is not None:
-            self._worker.cancel()
+            self._job.cancel()
 
     @property
     def busy(self) -> bool:
         """Whether decisions are being saved."""
-        return self._worker.busy
+        return self._job.busy
 
     def _forget(self) -> None:
         self._waiting = None
-        if self._task is not None or self._worker.busy:
-            self._worker.drop()
-            self._task = None
+        self._task = None
+        self._job.drop()
         self._session.status.many = None
 
     def _project_changed(self, state: ProjectState | None) -> None:
@@ -138,19 +135,17 @@ class DecisionWorker(Topic, QObject):
         if self.project_writer is not None:
             self.project_writer.flush()
         self._session.status.notice = None
-        self._session.status.many = Job("Starting ...")
-        self._worker.start(partial(save_decisions, task, self._is_saved))
+        work = partial(save_decisions, task, self._is_saved)
+        news = self._session.project.counted.emit
+        self._job.start(work, self._finish, news=news, failed=self._failed)
 
     def _is_saved(self) -> bool:
         """Whether the project is on the disk; asked in the worker."""
         return self.project_writer is None or self.project_writer.is_idle
 
-    def _progressed(self, news: Job | Summaries) -> None:
-        status = self._session.status
-        if not isinstance(news, Job):
-            self._session.project.counted.emit(news)
-        elif status.many is not None:
-            status.many = replace(news, stopping=status.many.stopping)
+    def _show_job(self) -> None:
+        if self._job.job is not None and self._task is not None:
+            self._session.status.many = self._job.job
 
     def _ended(self) -> None:
         if self._task is not None:  # it was stopped before it began
@@ -188,7 +183,7 @@ def save_decisions(task: DecisionTask, is_saved: Callable[[], bool]) -> Decision
     try:
         while not is_saved():
             time.sleep(_PAUSE)
-            show(Job("Starting ..."))
+            show(Job())
     except Cancelled:
         task.stopped = True
         return task

@@ -158,7 +158,6 @@ class ReviewController(Topic, QObject):
         self.decider.stop()
         self._record = self._expected = None
         self.keys.active = self._session.review.reviewing = False
-        self.learning.stop()
         self._timer.cancel()
         for act in (self.write_layer, self.keeper.stop, self._publish):
             try:

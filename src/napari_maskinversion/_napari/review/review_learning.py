@@ -6,29 +6,28 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakSet
 
 from qtpy.QtCore import QObject, Signal
 
 from ...app.requests.preparing import check_on_disk
-from ...app.review.learning import Trained, learn, train
+from ...app.review.learning import learn, train
 from ...app.review.review_options import ReviewOptions
 from ...app.review.review_state import ReviewState
-from ...app.session import ResultRecord, Session, Snapshot
+from ...app.session import ResultRecord, Session, Snapshot, job_kinds
+from ...app.session.jobs import Jobs
 from ...app.work.model_store import ModelStore
 from ...base.errors import MaskInversionError
 from ...learning.samples import LabelledEmbedding, RegionOfImage
 from ...results.results import Results
 from ...review.decisions import Step
-from ..workers.notify import refuse, refusing
-from ..workers.worker import Worker
+from ..workers.notify import refusing
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ...engine.models.backbone import Backbone
-    from ...review.review import Review
 
 _TOO_FEW: Final = "Learns once two words are accepted, or one and a rejection."
 Changes = dict[RegionOfImage, "LabelledEmbedding | None"]
@@ -55,14 +54,10 @@ class ReviewLearning(QObject):
         # Runs whose results were ranked by decisions here, and not in a file that was opened
         self._ranked: WeakSet[Snapshot] = WeakSet()
         self._is_showing = False
-        self.known = KnownRegions(self)
+        self.known = KnownRegions(session.jobs, self)
         self.known.loaded.connect(self._loaded)
-        self._learning = Worker(
-            "latest", "Learning from decisions", self._learned, self._failed, parent=self
-        )
-        self._training = Worker(
-            "latest", "Learning a classifier", self._taught, refuse, parent=self
-        )
+        self._learning = session.jobs.of(job_kinds.LEARN)
+        self._training = session.jobs.of(job_kinds.TRAIN)
 
     @property
     def busy(self) -> bool:
@@ -129,13 +124,16 @@ class ReviewLearning(QObject):
         known = self.known.accepted(state.results)
         image, rows = state.review.image.content, state.taught
         work = partial(learn, load, record.results, rows, image, known, options.other_words)
-        self._learning.start(partial(_rank_by_decisions, record.results, work))
+        self._rank(partial(_rank_by_decisions, record.results, work))
 
     def _rank_without(self, record: ResultRecord, note: str = "") -> None:
         """Show the results as they are ranked without decisions."""
         self.noted.emit(note)
         if record.results.has_decisions:
-            self._learning.start(partial(_rank_without_decisions, record.results, note))
+            self._rank(partial(_rank_without_decisions, record.results, note))
+
+    def _rank(self, work: Callable[[], Reranked]) -> None:
+        self._learning.start(work, self._learned, failed=self._failed)
 
     def train(self) -> None:
         """Learn a classifier from the decisions at hand, and those elsewhere."""
@@ -150,12 +148,7 @@ class ReviewLearning(QObject):
         review, measures = state.review, self.options.measures
         about = state.results, state.taught, review.image.content, elsewhere, measures
         with refusing():
-            self._training.start(partial(_train, review, self._load(record), *about))
-
-    def _taught(self, answer: tuple[Review, Trained]) -> None:
-        review, trained = answer
-        if self._state is not None and self._state.review is review:  # else another one is open now
-            self.trained.emit(trained)
+            self._training.start(partial(train, self._load(record), *about), self.trained.emit)
 
     def _load(self, record: ResultRecord) -> Callable[[], Backbone]:
         """Return what loads the model of results; refuses one that is not on this machine."""
@@ -163,20 +156,15 @@ class ReviewLearning(QObject):
         check_on_disk(settings.model)
         return partial(self._store.load, settings.model, settings.device)
 
-    def stop(self) -> None:
-        """Drop pending rankings."""
-        self._learning.drop()
-        self._training.drop()
-
     def _loaded(self, space: str) -> None:
         state = self._state
         if self.options.learn and state is not None and state.results.info.space == space:
             self.ask()
 
     def _learned(self, answer: Reranked) -> None:
-        """Show an answer, unless other results are shown or reviewed by now."""
+        """Show an answer."""
         record = self._session.run.record
-        if record is None or self._state is None or record.results is not answer.before:
+        if record is None or self._state is None:
             return
         self.noted.emit(answer.note)
         if answer.after is answer.before:
@@ -207,10 +195,6 @@ def _rank_without_decisions(results: Results, note: str) -> Reranked:
     return Reranked(results, before, before.to_frame(), note)
 
 
-def _train(review: Review, *about: Any) -> tuple[Review, Trained]:
-    return review, train(*about)
-
-
 class KnownRegions(QObject):
     """Accepted regions of all images, by the model that embedded them; one worker keeps them.
 
@@ -222,17 +206,17 @@ class KnownRegions(QObject):
     loaded = Signal(str)  # A model's space, of which earlier sessions have kept regions
     problem = Signal(str)  # Why regions are missing or not kept
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, jobs: Jobs, parent: QObject | None = None) -> None:
         super().__init__(parent)
         # None: the region is not accepted, even if an earlier session kept it.
         self._known: dict[str, Changes] = {}
         self._reported: set[str] = set()
-        self._worker = Worker("queue", "Keeping accepted regions", self._told, parent=self)
+        self._job = jobs.of(job_kinds.KEEP_ACCEPTED)
 
     @property
     def busy(self) -> bool:
         """Whether reads or writes are running or waiting."""
-        return self._worker.busy
+        return self._job.busy
 
     def change(self, results: Results, image: str, rows: Mapping[int, str | None]) -> None:
         """Take changed rows with their label or None; the first ones of a model read its file."""
@@ -244,9 +228,9 @@ class KnownRegions(QObject):
             space, embed_dim = results.info.space, results.info.embed_dim
             if space not in self._known:
                 self._known[space] = {}
-                self._worker.start(partial(_read, space, embed_dim))
+                self._job.start(partial(_read, space, embed_dim), self._told)
             self._known[space].update(changes)
-            self._worker.start(partial(_write, space, embed_dim, changes))
+            self._job.start(partial(_write, space, embed_dim, changes), self._told)
 
     def accepted(self, results: Results) -> dict[RegionOfImage, LabelledEmbedding]:
         """Return the accepted regions embedded by the model of these results."""

@@ -118,13 +118,13 @@ class RunUpdate(Job):
 
 
 class RunTask:
-    """One run; `work` is for a `Worker`."""
+    """One run; `work` is for a job."""
 
     def __init__(self, request: Request, store: ModelStore) -> None:
         self._request, self._store = request, store
         self._tasks: list[PlaneTask] = []
         self._about: dict[str, Any] = {}  # of the regions and the image
-        self._progress: Progress | Tick | None = None
+        self._progress: Tick | None = None
         self._rows, self._table_due = 0, 0.0  # of the last table
         self.results: Results | None = None
 
@@ -166,7 +166,7 @@ class RunTask:
         model = self._store.load(model_name, device)
         show(Job(text=words.encoding(), fraction=0.0, note=self._store.note))
 
-        def follow(news: Progress | Tick | RegionChunk) -> None:
+        def follow(news: Tick | RegionChunk) -> None:
             if isinstance(news, RegionChunk):
                 self.results = news.so_far
             else:
@@ -194,7 +194,7 @@ class RunTask:
         job = Job(tasks=self._tasks, settings=settings, units=request.units)
         return job.run(model, request.vocabulary, bank)
 
-    def _update(self, progress: Progress | Tick | RegionChunk) -> RunUpdate:
+    def _update(self, progress: Tick | RegionChunk) -> RunUpdate:
         """Make what the window shows; with a table if there are new results and it is time."""
         text, fraction, note = "", 0.0, self._store.note
         if self._progress is not None:
@@ -219,7 +219,7 @@ class RunTask:
         self._table_due = started + max(pause, 10 * seconds)
         return replace(update, record=self._request.record(results, table=table))
 
-    def _forming(self, progress: Progress | Tick | RegionChunk) -> Forming | None:
+    def _forming(self, progress: Tick | RegionChunk) -> Forming | None:
         if not isinstance(progress, Progress) or not self._request.forming:
             return None
         if progress.maps is None:

@@ -117,7 +117,7 @@ def mark_of(labels: npt.NDArray[Any]) -> str:
 
 
 def segment(request: SegmentRequest, store: Kept[Segmenter]) -> Segmentation:
-    """Turn boxes and points into masks; a task for a `Worker`."""
+    """Turn boxes and points into masks; a task for a job."""
     show(words.READING_IMAGE)
     if request.checkpoint is None:
         objects: tuple[Found, ...] = _drawn(request)

@@ -8,6 +8,7 @@ from .jobs import JobKind
 from .subjects import (
     channels_chosen,
     image_chosen,
+    image_opening,
     is_live,
     layers_chosen,
     model_chosen,
@@ -15,6 +16,7 @@ from .subjects import (
     region_selected,
     regions_shown,
     results_shown,
+    review_open,
     review_target,
     run_at_work,
     run_regions,
@@ -55,8 +57,23 @@ FIND_DECISIONS: Final = JobKind(
     "find decisions", "Looking for decisions", "latest", (review_target,)
 )
 OPEN_REVIEW: Final = JobKind("open review", "Opening the review", "latest")
+LEARN: Final = JobKind("learn", "Learning from decisions", "latest", (results_shown, review_open))
+TRAIN: Final = JobKind("train", "Learning a classifier", "latest", (review_open,))
+KEEP_ACCEPTED: Final = JobKind("keep accepted", "Keeping accepted regions", "queue")
 CROP: Final = JobKind("crop", "The crop", "latest")
 SAVE_CLASSIFIER: Final = JobKind("save classifier", "Saving the classifier", "queue")
+
+# -- the images of a project ----------------------------------------------------------------------
+
+OPEN_PROJECT: Final = JobKind("open project", "Opening the project", "latest")
+READ_IMAGE: Final = JobKind("read image", "Opening the image", "latest", (image_opening,))
+PREPARE_IMAGE: Final = JobKind("prepare image", "Preparing the next image", "latest")
+LIST_IMAGES: Final = JobKind("list images", "Listing images", "latest")
+KEEP_PROJECT: Final = JobKind("keep project", "Keeping the project", "queue")
+WORK_ON_IMAGES: Final = JobKind("work on images", "The work on all images", "single")
+# What somebody has decided is saved, also when the window closes meanwhile.
+DECIDE: Final = JobKind("decide", "Deciding", "queue")
+FIND_REGION: Final = JobKind("find region", "Opening the image", "latest")
 
 # -- the panel ------------------------------------------------------------------------------------
 
@@ -80,4 +97,6 @@ SEGMENT: Final = JobKind("segment", "The segmentation", "single")
 PAINT_MASKS: Final = JobKind("paint masks", "Painting the masks", "latest")
 ADD_TO_LIBRARY: Final = JobKind("add to library", "Adding to the library", "single")
 UPDATE_LIBRARY: Final = JobKind("update library", "Decisions for the library", "queue")
+READ_GALLERY: Final = JobKind("read gallery", "Reading the regions", "latest")
+READ_PICTURES: Final = JobKind("read pictures", "Reading pictures", "latest")
 IMAGINE: Final = JobKind("imagine", "The drawing", "single", (run_shown,))

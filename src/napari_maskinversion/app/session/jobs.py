@@ -231,7 +231,9 @@ class Jobs:
     @property
     def runner(self) -> Runner | None:
         """What runs the jobs that are started now; None without an open panel."""
-        return self._runners[-1] if self._runners else None
+        if not self._runners:
+            return None
+        return self._runners[-1]
 
     def open(self, runner: Runner) -> None:
         """Let a panel run the jobs that are started from now on."""

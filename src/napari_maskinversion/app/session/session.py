@@ -83,7 +83,8 @@ class Session:
         run, review = self.run.events, self.review.events
         for changed in (  # what `subjects` read
             *(run.image_ref, run.regions_ref, run.plane, run.settings, run.scope),
-            *(run.record, run.progress, run.live, review.row, review.target),
+            *(run.record, run.progress, run.live, self.project.events.state),
+            *(review.row, review.target, review.state),
         ):
             changed.connect(self.jobs.drop_late)
         self.decisions = DecisionBook()

@@ -48,7 +48,9 @@ def layers_chosen(session: Models) -> object:
 def run_shown(session: Models) -> object:
     """Return the run whose results are shown."""
     record = session.run.record
-    return None if record is None else record.snapshot
+    if record is None:
+        return None
+    return record.snapshot
 
 
 def results_shown(session: Models) -> object:
@@ -77,7 +79,9 @@ def run_at_work(session: Models) -> object:
 def run_regions(session: Models) -> object:
     """Return the regions of the run whose results are shown, as they were when it began."""
     record = session.run.record
-    return Identity(None if record is None else record.identities)
+    if record is None:
+        return None
+    return Identity(record.identities)
 
 
 def is_live(session: Models) -> object:
@@ -103,3 +107,19 @@ def model_chosen(session: Models) -> object:
 def review_target(session: Models) -> object:
     """Return what a review can be opened of."""
     return Identity(session.review.target)
+
+
+def image_opening(session: Models) -> object:
+    """Return the name of the project's image that is being opened."""
+    state = session.project.state
+    if state is None:
+        return None
+    return state.opening
+
+
+def review_open(session: Models) -> object:
+    """Return the open review, whatever its suggestions."""
+    state = session.review.state
+    if state is None:
+        return None
+    return Identity(state.review)

@@ -1,4 +1,4 @@
-"""Tasks in a thread: modes, progress, stopping, errors, and panels that go away."""
+"""Jobs in threads of Qt: modes, progress, stopping, errors, and panels that go away."""
 
 import gc
 import sys
@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,9 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QObject, QThreadPool, QTimer
 from superqt.utils import WorkerBase
 
-from napari_maskinversion._napari.workers.worker import Worker
+from napari_maskinversion._napari.workers.job_runner import JobRunner
+from napari_maskinversion.app.session import Session
+from napari_maskinversion.app.session.jobs import JobKind
 from napari_maskinversion.app.work import driver
 from napari_maskinversion.app.work.driver import Job, Partial, show, stop_requested
 from napari_maskinversion.base.errors import Cancelled, InputError
@@ -58,23 +61,69 @@ class Endless:
             self.closed.set()
 
 
+class NotedJob:
+    """A job of its own kind that notes what is told of it."""
+
+    def __init__(self, session, mode, *, kept="", discard=None):
+        self.job = session.jobs.of(JobKind("a task", "The task", mode, kept=kept))
+        self.heard, self._discard = [], discard
+        self.job.changed.connect(self._note)
+        self.job.ended.connect(self._note_end)
+        self.cancel, self.drop = self.job.cancel, self.job.drop
+
+    def _note(self):
+        job = self.job.job
+        if job is not None and job.text and not job.stopping:
+            self.heard.append(("progressed", job))
+
+    def _note_end(self):
+        self.heard.append("ended")
+
+    def start(self, work):
+        return self.job.start(
+            work,
+            lambda answer: self.heard.append(("done", answer)),
+            failed=lambda reason: self.heard.append(("failed", reason)),
+            discard=self._discard,
+        )
+
+    @property
+    def busy(self):
+        return self.job.busy
+
+    @property
+    def idle(self):
+        return self.job.idle
+
+
 @pytest.fixture
 def make(qtbot):
-    """Make workers, and lists of what they tell; wait for all threads at the end."""
+    """Make jobs, and lists of what they tell; wait for all threads at the end."""
+    panel, session = QObject(), Session()
+    runner = JobRunner(session.jobs, panel)
+    runner.open()
 
-    def worker(mode, **options):
-        made, heard = Worker(mode, "The task", **options), []
-        for name in ("progressed", "done", "failed"):
-            getattr(made, name).connect(lambda value, name=name: heard.append((name, value)))
-        made.ended.connect(lambda: heard.append("ended"))
-        workers.append(made)
-        return made, heard
+    def job(mode, **options):
+        made = NotedJob(session, mode, **options)
+        return made, made.heard
 
-    workers = []
-    yield worker
-    for made in workers:
-        made.drop()
+    yield job
+    runner.close()
     qtbot.waitUntil(lambda: QThreadPool.globalInstance().activeThreadCount() == 0)
+
+
+@pytest.fixture
+def own_panel(qtbot):
+    """A panel that a test deletes, as Qt does with that of a closed window."""
+    panel, session = QObject(), Session()
+    runner = JobRunner(session.jobs, panel)
+    runner.open()
+
+    def delete():
+        panel.deleteLater()
+        qtbot.waitUntil(lambda: not isalive(panel))
+
+    return SimpleNamespace(session=session, panel=panel, delete=delete)
 
 
 def finish(qtbot, worker):
@@ -85,7 +134,7 @@ def finish(qtbot, worker):
 def test_a_result_comes_from_another_thread_to_the_gui_thread(qtbot, make):
     worker, heard = make("single")
     threads = []
-    worker.done.connect(lambda _: threads.append(threading.current_thread()))
+    worker.job.ended.connect(lambda: threads.append(threading.current_thread()))
     assert worker.start(lambda: threads.append(threading.current_thread()) or 3)
     assert worker.busy
     finish(qtbot, worker)
@@ -130,7 +179,7 @@ def test_threads_that_the_windows_own_loops_leave_end_before_work_and_after_upda
         show(Job(text="working"))
         after()
 
-    worker.progressed.connect(lambda _: left.append(loop()))
+    worker.job.changed.connect(lambda: worker.heard and left.append(loop()))
     assert left[0]
     worker.start(work)
     qtbot.waitUntil(lambda: len(left) == 2)
@@ -213,8 +262,7 @@ def test_a_queue_begins_while_the_event_loop_and_other_threads_are_busy(qtbot, m
     assert seen == [True]
 
 
-@pytest.mark.parametrize("deleted", [False, True])
-def test_a_queue_that_is_dropped_works_on_in_order_and_tells_nothing(qtbot, make, deleted):
+def test_a_queue_that_is_dropped_works_on_in_order_and_tells_nothing(qtbot, make):
     worker, heard = make("queue")
     first, order, last = Gate("first"), [], threading.Event()
     worker.start(first)
@@ -222,14 +270,11 @@ def test_a_queue_that_is_dropped_works_on_in_order_and_tells_nothing(qtbot, make
     worker.start(lambda: order.append(3) or last.set())
     worker.drop()
     assert not worker.busy
-    if deleted:
-        worker.deleteLater()
-        qtbot.wait(10)
     first.open()
     qtbot.waitUntil(last.is_set)
     qtbot.wait(20)
     assert order == [2, 3]
-    assert not heard
+    assert heard == ["ended"]
 
 
 def test_cancel_stops_between_two_steps_and_keeps_what_the_task_returns(qtbot, make):
@@ -255,7 +300,7 @@ def test_after_drop_nothing_is_told_and_the_next_task_runs(qtbot, make, messages
     assert worker.start(lambda: 3)
     gate.open()
     finish(qtbot, worker)
-    assert heard == [("done", 3), "ended"]
+    assert heard == ["ended", ("done", 3), "ended"]
     assert not messages
 
 
@@ -287,15 +332,27 @@ def test_what_was_dropped_is_discarded_before_the_next_task_begins(qtbot, make, 
     assert heard == [("done", "second"), "ended"]
 
 
-def test_the_result_of_a_worker_that_is_gone_is_discarded(qtbot):
+def test_the_result_of_a_job_whose_panel_is_gone_is_discarded(own_panel):
     discarded, gate = threading.Event(), Gate("open")
-    worker = Worker("latest", "The task", discard=lambda _: discarded.set())
-    worker.start(gate)
+    job = NotedJob(own_panel.session, "latest", discard=lambda _: discarded.set())
+    job.start(gate)
     assert gate.entered.wait(20)
-    worker.deleteLater()
-    qtbot.waitUntil(lambda: not isalive(worker))
+    own_panel.delete()
     gate.open()
     assert discarded.wait(20)
+    assert not job.busy
+
+
+def test_what_a_queue_has_to_write_is_written_without_its_panel(qtbot, own_panel):
+    job = NotedJob(own_panel.session, "queue")
+    first, last = Gate("first"), threading.Event()
+    job.start(first)
+    job.start(last.set)
+    own_panel.delete()
+    first.open()
+    qtbot.waitUntil(last.is_set)
+    qtbot.wait(20)
+    assert job.heard == ["ended"]
 
 
 @pytest.mark.parametrize("steps", [False, True])
@@ -390,26 +447,30 @@ def test_a_function_can_ask_whether_it_has_to_stop(qtbot, make):
     assert not stop_requested()  # outside of any task
 
 
-def test_a_panel_that_is_gone_is_collected_and_its_task_stopped(qtbot, make):
+def test_a_panel_that_is_gone_is_collected_and_its_job_stopped(qtbot):
     class Panel(QObject):
         def __init__(self):
             super().__init__()
-            self.heard = []
-            self.worker = Worker("latest", parent=self)
-            self.worker.done.connect(self.show)
+            self.heard, self.job = [], session.jobs.of(JobKind("a task", "The task", "latest"))
+            self.runner = JobRunner(session.jobs, self)
+            self.runner.open()
 
         def show(self, value):
             self.heard.append(value)
 
-    panels, endless = [Panel()], Endless()
-    panels[0].worker.start(lambda: "first")
+    session, endless = Session(), Endless()
+    panels = [Panel()]
+    panels[0].job.start(lambda: "first", panels[0].show)
     qtbot.waitUntil(lambda: panels[0].heard == ["first"])
-    panels[0].worker.start(endless)
+    panels[0].job.start(endless, panels[0].show)
     qtbot.waitUntil(lambda: endless.steps > 0)
-    gone = weakref.ref(panels.pop())
+    gone = weakref.ref(panels[0])
+    panels[0].deleteLater()
+    qtbot.waitUntil(lambda: not isalive(panels[0]))
+    qtbot.waitUntil(endless.closed.is_set)
+    panels.clear()
     gc.collect()
     assert gone() is None
-    qtbot.waitUntil(endless.closed.is_set)
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
