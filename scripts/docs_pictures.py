@@ -253,8 +253,9 @@ def find(window: Window) -> None:
     panel.finder.section.open()
     panel.finder.words.setText("a green frog")
     panel.finder.run()
-    window.wait(lambda: not panel.finder.worker.busy)
+    window.wait(lambda: not panel.finder.job.busy)
     window.rest()
+    panel.gallery.parentWidget().hide()  # The picture is of the panel
     window.shoot_tabs("find", "explore")
     best = window.truth[panel.session.run.results.regions[panel.session.review.row].id]
     if best != "frog":
