@@ -129,6 +129,26 @@ def test_the_architecture_names_what_the_code_has():
     assert missing == set()
 
 
+ENGLISH = ROOT / "docs" / "contributing" / "english.md"
+TURN = re.compile(r"^- (.+?)(?: \(.+\))? → .+$", re.M)
+
+
+def test_pages_have_no_turn_that_readers_stumble_over():
+    turns = [turn for line in TURN.findall(ENGLISH.read_text("utf-8")) for turn in line.split(", ")]
+    assert len(turns) > 40
+    pages = [page for kind in ("md", "ipynb", "csv") for page in (ROOT / "docs").rglob(f"*.{kind}")]
+    pages += [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
+    pages += [ROOT / "benchmarks" / "README.md", *(ROOT / "research").rglob("README.md")]
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, turns))})\b", re.I)
+    odd = [
+        f"{page.relative_to(ROOT)}: {turn}"
+        for page in pages
+        if page != ENGLISH
+        for turn in pattern.findall(page.read_text("utf-8"))
+    ]
+    assert odd == []
+
+
 @pytest.mark.parametrize("word", ["Give", "Gives"])
 def test_docstrings_say_what_happens(word):
     vague = [

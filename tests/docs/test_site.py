@@ -151,23 +151,3 @@ def test_readme_names_the_paper_and_its_authors():
     names = [f"{who['given-names']} {who['family-names']}" for who in cited["authors"]]
     for part in (*names, cited["title"], cited["conference"]["name"], cited["url"]):
         assert part in text
-
-
-ENGLISH = DOCS / "contributing" / "english.md"
-TURN = re.compile(r"^- (.+?)(?: \(.+\))? → .+$", re.M)
-
-
-def test_pages_have_no_turn_that_readers_stumble_over():
-    turns = [turn for line in TURN.findall(ENGLISH.read_text("utf-8")) for turn in line.split(", ")]
-    assert len(turns) > 40
-    pages = [*DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb"), *(DOCS / "reference").glob("*.csv")]
-    pages += [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
-    pages += [ROOT / "benchmarks" / "README.md", *(ROOT / "research").rglob("README.md")]
-    pattern = re.compile(rf"\b({'|'.join(map(re.escape, turns))})\b", re.I)
-    odd = {
-        page.relative_to(ROOT).as_posix(): found
-        for page in pages
-        if page != ENGLISH
-        and (found := sorted({one.lower() for one in pattern.findall(page.read_text("utf-8"))}))
-    }
-    assert odd == {}
