@@ -129,6 +129,16 @@ def test_the_architecture_names_what_the_code_has():
     assert missing == set()
 
 
+def test_the_architecture_is_read_in_ten_minutes():
+    text = (ROOT / "docs/contributing/architecture.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 1200, "what is more is a decision: docs/decisions"
+
+
+def test_a_decision_has_fifteen_lines():
+    pages = (ROOT / "docs/decisions").glob("0*.md")
+    assert [page.name for page in pages if page.read_text("utf-8").count("\n") > 15] == []
+
+
 ENGLISH = ROOT / "docs" / "contributing" / "english.md"
 TURN = re.compile(r"^- (.+?)(?: \(.+\))? → .+$", re.M)
 

@@ -1,4 +1,4 @@
-"""Decisions are short, numbered, dated and listed; the architecture is short enough to be read."""
+"""Decisions are numbered, dated, measured and listed; the architecture has eight recipes."""
 
 import re
 
@@ -22,9 +22,8 @@ def test_decisions_are_numbered_from_one_without_a_gap():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_decision_has_fifteen_lines_a_date_and_four_parts(page):
+def test_a_decision_has_a_number_a_date_and_four_parts(page):
     text = page.read_text("utf-8")
-    assert text.count("\n") <= 15
     assert title_of(page).startswith(f"{int(page.name[:4])}. ")
     assert (
         re.findall(r"^\*\*([A-Z][a-z ]+?)(?: \(2\d{3}-\d\d-\d\d\)\.|\.)?\*\*", text, re.M) == PARTS
@@ -46,11 +45,6 @@ def test_the_index_lists_every_decision_by_its_title_and_date():
     }
     expected = [(title_of(page), page.name, dates[page]) for page in PAGES]
     assert sorted(listed, key=lambda line: line[1]) == expected
-
-
-def test_the_architecture_is_read_in_ten_minutes():
-    words = (DOCS / "contributing" / "architecture.md").read_text("utf-8").split()
-    assert len(words) <= 1200
 
 
 def test_there_are_eight_recipes():
