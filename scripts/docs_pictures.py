@@ -228,7 +228,7 @@ def why(window: Window) -> None:
     mode = panel.why.mode
     mode.setCurrentIndex(1)
     mode.activated.emit(1)
-    window.wait(lambda: not panel.why.worker.busy)
+    window.wait(lambda: not panel.why.job.busy)
     window.rest(0.6)
     window.shoot("why")
     mode.setCurrentIndex(0)
@@ -240,7 +240,7 @@ def compare(window: Window) -> None:
     section.section.open()
     window.rest()
     section.compare.click()
-    window.wait(lambda: not section.worker.busy)
+    window.wait(lambda: not section.job.busy)
     window.shoot_tabs("compare", "explore")
     right = window.truth[section.region.id]
     for side in section.sides:
@@ -268,11 +268,11 @@ def captions(window: Window, folder: Path) -> None:
     file.write_text("\n".join(CAPTIONS), "utf-8")
     panel.captions.section.open()
     panel.captions.build_from(file)
-    window.wait(lambda: not panel.captions.worker.busy)
+    window.wait(lambda: not panel.captions.job.busy)
     panel.captions.run()
-    window.wait(lambda: not panel.captions.worker.busy)
+    window.wait(lambda: not panel.captions.job.busy)
     panel.captions.generated.run()
-    window.wait(lambda: not panel.captions.generated.worker.busy)
+    window.wait(lambda: not panel.captions.generated.job.busy)
     window.rest()
     window.shoot_tabs("captions", "explore", "label")
     for region in panel.session.run.results.regions:

@@ -26,7 +26,6 @@ VAGUE_NAMES = {
 }
 # What copies decisions from one store to another, as MODULE.NAME. Add what is written anew.
 DECISION_COPIES = {
-    "project_decisions.update_library",
     "store._DECIDE",
     "review_learning.KnownRegions",
     "review.Review.take",

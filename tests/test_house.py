@@ -316,11 +316,12 @@ class RunModel(Model):
 
 Ask = Literal["open", "close"]
 _TOPICS = "input model"
+_DECIDE = "UPDATE regions"
 
 def do(action, value: Any):
     {"run": 1, "stop": 2, Action.REVIEW: 3}[action]()
 
-def update_library(one):
+def kind_of(one):
     own = [region for region in one if region]  # what is there
     return "region" + "s" * (len(own) > 1) if own else ""
 
@@ -331,7 +332,7 @@ def masks(planes):
 
 
 def test_the_counters_see_what_they_look_for(tmp_path):
-    for name in ("_napari/project_decisions.py", "base/project_decisions.py"):
+    for name in ("_napari/store.py", "base/store.py"):
         module = tmp_path / name
         module.parent.mkdir()
         module.write_text(MODULE_OF_CONCEPTS)

@@ -249,7 +249,7 @@ def test_what_did_not_change_on_the_shown_image_is_decided_and_the_rest_is_said(
     changed.undo()
     settled(qtbot, panel)
     text = rejected_all(qtbot, panel, changed)
-    assert "1 left out, such as cell-2.png: 2 regions have changed" in text
+    assert "1 image left out, such as cell-2.png: 2 regions have changed" in text
 
 
 def test_other_regions_than_those_on_the_wall_are_not_decided(qtbot, panel, computed, changed):

@@ -353,7 +353,7 @@ def test_only_what_was_not_taken_back_is_left_to_be_taken_back(project):
     outcome = decide(project, dict.fromkeys(names, KEYS), "rejected")
     with review_of(project, OTHER):
         taken = take_back(outcome)
-    assert "1 images could not be changed, such as image-2.png" in taken.text
+    assert "1 image could not be changed, such as image-2.png" in taken.text
     rest = outcome.rest(taken)
     assert set(rest.steps) == {OTHER}
     assert set(TakeBackRequest(rest).images) == {OTHER}

@@ -54,7 +54,7 @@ class Request(Protocol):
 
     @property
     def refused(self) -> str:
-        """What to call images that are left out."""
+        """What is told of images that are left out, after their number."""
 
     def decide_in_review(self, name: str, review: ReviewActions) -> Step:
         """Decide in an open review."""
@@ -181,7 +181,7 @@ class TakeBackRequest:
 
     outcome: DecisionOutcome
     needs_fresh: bool = field(default=False, init=False)
-    refused: str = field(default="images could not be changed", init=False)
+    refused: str = field(default="could not be changed", init=False)
 
     @property
     def images(self) -> Mapping[str, ImagePlace]:
@@ -266,8 +266,9 @@ class DecisionOutcome:
             parts.append(f"And {len(saved) - 1:,} more.")
         if refused:
             name, why = next(iter(refused.items()))
-            what = self.request.refused
-            parts.append(f"{len(refused):,} {what}, such as {name}: {why.rstrip('.')}.")
+            images = counted(len(refused), "image")
+            reason = why.rstrip(".")
+            parts.append(f"{images} {self.request.refused}, such as {name}: {reason}.")
         return " ".join(parts)
 
     def rest(self, taken: DecisionOutcome) -> DecisionOutcome | None:
