@@ -121,7 +121,7 @@ class Store:
         store = cls(folder)
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file; choose a new folder for the library.")
-        with store._told("made"):
+        with store._errors_for_users("made"):
             folder.mkdir(parents=True, exist_ok=True)
             with store._locked():
                 if (folder / ROWS).exists():
@@ -152,7 +152,7 @@ class Store:
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection, None, None]:
         """Let a block read the database as it is at one time."""
-        with self._told("read"), self._connected() as database:
+        with self._errors_for_users("read"), self._connected() as database:
             database.execute("BEGIN")
             self._when_free(database, "SELECT count FROM changes")  # from here on nobody commits
             yield database
@@ -161,7 +161,7 @@ class Store:
     def writing(self, done: str = "changed") -> Generator[sqlite3.Connection, None, None]:
         """Let a block change the library, all of it or nothing; one program at a time."""
         self.check()  # a lock would make the folder of one that is gone
-        with self._told(done), self._locked(), self._connected() as database:
+        with self._errors_for_users(done), self._locked(), self._connected() as database:
             self._when_free(database, "BEGIN IMMEDIATE")
             try:
                 self._tidy(database)
@@ -206,7 +206,7 @@ class Store:
             yield base
 
     def _check_format(self, database: sqlite3.Connection, version: int) -> None:
-        """Refuse a library of a newer version, or one that was made before f4c61888."""
+        """Refuse a library of a newer version, or one of a development version before 0.1."""
         name = f"The library {self.folder}"
         rows = self._when_free(database, "PRAGMA table_info(regions)")
         columns = {row["name"] for row in rows}
@@ -231,7 +231,7 @@ class Store:
             wait(BEAT, f"The library {self.folder} is in use by another program; waiting for it.")
 
     @contextmanager
-    def _told(self, done: str) -> Generator[None, None, None]:
+    def _errors_for_users(self, done: str) -> Generator[None, None, None]:
         """Turn errors of disk and database into a line."""
         name = f"The library {self.folder}"
         try:

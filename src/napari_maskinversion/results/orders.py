@@ -21,8 +21,10 @@ Order = Literal["given", "different", "margin", "entropy", "smallest", "largest"
 
 # What a product of unit vectors in half precision, summed in single precision, can be off: the
 # query is rounded (2**-11 of its length at most), and so is the sum (2**-12).
-MARGIN: Final = 0.001
-_UNLIKE: Final = 100  # regions that `different_first` tells apart; the others follow by margin
+ROUNDING_OF_HALVES: Final = 0.001
+_MOST_TOLD_APART: Final = (
+    100  # regions that `different_first` tells apart; the others follow by margin
+)
 
 
 # -- by a number or a word -------------------------------------------------------------------------
@@ -55,8 +57,8 @@ def different_first(
     embeddings: Numbers, is_decided: npt.NDArray[np.bool_], margins: Numbers
 ) -> Rows:
     """Begin with what looks least like the decided regions and those before; then by margin."""
-    unlike = np.full(len(margins), _UNLIKE)
-    first = farthest(embeddings, is_decided, _UNLIKE)
+    unlike = np.full(len(margins), _MOST_TOLD_APART)
+    first = farthest(embeddings, is_decided, _MOST_TOLD_APART)
     unlike[first] = np.arange(len(first))
     return np.lexsort((margins, unlike))
 
@@ -89,7 +91,7 @@ def most_similar(
     """Return the rows most similar to a query and their similarities, best first.
 
     All are multiplied as they are stored: half precision reads half of the memory. Those that may
-    be among the best by `MARGIN` are multiplied again in single precision, so that the answer is
+    be among the best by `ROUNDING_OF_HALVES` are multiplied again in single precision, so that the answer is
     that of single precision. Shapes: parts (some rows, width), vectors of unit length; rows those
     that count, in ascending order (default: all).
     """
@@ -116,7 +118,7 @@ def most_similar(
             least = np.partition(scores, -top)[-top]
         if len(similarities) == top:
             least = max(least, similarities[-1])
-        near = counting[scores >= least - 2 * MARGIN]
+        near = counting[scores >= least - 2 * ROUNDING_OF_HALVES]
         exact = (part[near].astype(np.float32) * query).sum(1)
         best_rows, similarities = np.append(best_rows, start + near), np.append(similarities, exact)
         best = np.argsort(-similarities, kind="stable")[:top]  # NaN last

@@ -12,7 +12,7 @@ from qtpy.QtCore import QModelIndex, QSize, Qt
 from qtpy.QtGui import QColor, QFont, QIcon, QPixmap
 
 from ...app.project.images_work import SIDE
-from ...app.review.decision_requests import ROUNDING
+from ...app.review.decision_requests import is_sure_enough
 from ...review.stored_images import Summary
 from ..widgets.controls import pixmap_of
 from ..widgets.table_views import RowsModel
@@ -100,8 +100,12 @@ class ImagesModel(RowsModel):
 
     def waiting(self, confidence: float) -> Counter[str]:
         """Count undecided regions by their word, in the images that are known."""
-        pairs = (pair for one in self._summaries.values() for pair in one.waiting)
-        return Counter(word for word, sure in pairs if sure >= confidence - ROUNDING)
+        words: Counter[str] = Counter()
+        for summary in self._summaries.values():
+            for word, region_confidence in summary.waiting:
+                if is_sure_enough(region_confidence, confidence):
+                    words[word] += 1
+        return words
 
     @property
     def is_counting(self) -> bool:

@@ -31,7 +31,7 @@ from .decision_requests import (
 )
 from .review_state import ReviewState
 
-# The disk is waited for once for so many images, whose files are locked for as long.
+# So many images share one wait for the disk; their files stay locked until then.
 _SAVED_TOGETHER: Final = 20
 IN_REVIEW: Final = "it is under review, here or in another window"
 Summaries = Mapping[str, Summary]
@@ -82,12 +82,12 @@ class DecisionTask:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.pending = list(request.images)  # Images about which nothing is decided yet
-        self.in_use: list[str] = []  # Images whose file somebody else has locked
+        self.try_again: list[str] = []  # Images whose file somebody else has locked
         self.stopped = False
         self._steps: dict[str, Step] = {}
         self._problems: dict[str, str] = {}
         self._notes: dict[str, str] = {}
-        self._reached: set[str] = set()
+        self._settled: set[str] = set()
 
     @property
     def outcome(self) -> DecisionOutcome:
@@ -99,7 +99,7 @@ class DecisionTask:
             steps=dict(self._steps),
             problems=dict(self._problems),
             notes=dict(self._notes),
-            reached=frozenset(self._reached - self._problems.keys()),
+            reached=frozenset(self._settled - self._problems.keys()),
             stopped=self.stopped,
         )
 
@@ -161,10 +161,10 @@ class DecisionTask:
                 if step:
                     return DecidedImage(name, review, regions, step)
                 review.close()
-            self._reached.add(name)
+            self._settled.add(name)
         except InUseError:
             self._problems[name] = IN_REVIEW
-            self.in_use.append(name)
+            self.try_again.append(name)
         except (MaskInversionError, OSError) as error:
             self._problems[name] = one_line(error)
         return None
@@ -197,7 +197,7 @@ class DecisionTask:
         return summaries
 
     def _take(self, name: str, step: Step) -> None:
-        self._reached.add(name)
+        self._settled.add(name)
         if step:
             self._steps[name] = step
 
@@ -244,7 +244,7 @@ class DecisionBook:
 
     def finish(self, task: DecisionTask) -> DecisionOutcome:
         """Decide in reviews that were opened meanwhile, and tell everybody of the outcome."""
-        self._decide_in_reviews(task, task.in_use)
+        self._decide_in_reviews(task, task.try_again)
         outcome = task.outcome
         self.changed.emit(outcome)
         return outcome

@@ -19,7 +19,14 @@ from ...review.review import Review
 from ...review.stored_images import DecisionSource, StoredRegion
 
 Outline = tuple[tuple[int, int, int, int], int]  # Box and area of a region
-ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
+_ROUNDING: Final = 2e-6  # confidences have single precision: 0.9 is a little less
+
+
+def is_sure_enough(confidence: float, least: float) -> bool:
+    """Return whether a confidence is at least as high as asked for, but for rounding."""
+    return confidence >= least - _ROUNDING
+
+
 NO_SUGGESTIONS: Final = "it has no suggestions any more; compute it again first"
 SHOWN: Final = ""  # The name of the image in view
 
@@ -53,7 +60,7 @@ class Request(Protocol):
         """Whether regions that would be computed otherwise now are refused."""
 
     @property
-    def refused(self) -> str:
+    def left_out_text(self) -> str:
         """What is told of images that are left out, after their number."""
 
     def decide_in_review(self, name: str, review: ReviewActions) -> Step:
@@ -83,7 +90,7 @@ class DecisionRequest:
     images: Mapping[str, ImagePlace] = field(default_factory=dict)
     source: DecisionSource | None = None
     needs_fresh: bool = field(default=True, init=False)
-    refused: str = field(default="left out", init=False)
+    left_out_text: str = field(default="left out", init=False)
 
     def decisions(self, suggestions: Mapping[RegionKey, Suggestion | None]) -> list[Decision]:
         """Return the decisions about regions; one without a suggestion to accept is left out."""
@@ -134,7 +141,7 @@ class WordRequest:
     images: Mapping[str, ImagePlace]
     source: DecisionSource
     needs_fresh: bool = field(default=True, init=False)
-    refused: str = field(default="left out", init=False)
+    left_out_text: str = field(default="left out", init=False)
 
     def decide_in_review(self, name: str, review: ReviewActions) -> Step:
         """Accept the word in an open review."""
@@ -148,7 +155,9 @@ class WordRequest:
         for region in stored or ():
             if region.suggestion != self.word or region.decision != "undecided":
                 continue
-            if region.confidence is not None and region.confidence >= self.confidence - ROUNDING:
+            if region.confidence is None:
+                continue
+            if is_sure_enough(region.confidence, self.confidence):
                 likely.append(region)
         return likely
 
@@ -181,7 +190,7 @@ class TakeBackRequest:
 
     outcome: DecisionOutcome
     needs_fresh: bool = field(default=False, init=False)
-    refused: str = field(default="could not be changed", init=False)
+    left_out_text: str = field(default="could not be changed", init=False)
 
     @property
     def images(self) -> Mapping[str, ImagePlace]:
@@ -209,13 +218,13 @@ class TakeBackRequest:
 
     def text(self, outcome: DecisionOutcome) -> str:
         """Say how many regions are as they were."""
-        is_of_tab = isinstance(self.outcome.request, WordRequest)
-        state = "Undecided again" if is_of_tab else "As before"
+        is_of_images_tab = isinstance(self.outcome.request, WordRequest)
+        state = "Undecided again" if is_of_images_tab else "As before"
         text = f"{state}: {counted(outcome.count, 'region')}."
         if outcome.problems:
             return text
         if outcome.stopped:
-            text += f" Undo{' on this tab' if is_of_tab else ''} takes back the rest."
+            text += f" Undo{' on this tab' if is_of_images_tab else ''} takes back the rest."
         return text
 
 
@@ -268,7 +277,7 @@ class DecisionOutcome:
             name, why = next(iter(refused.items()))
             images = counted(len(refused), "image")
             reason = why.rstrip(".")
-            parts.append(f"{images} {self.request.refused}, such as {name}: {reason}.")
+            parts.append(f"{images} {self.request.left_out_text}, such as {name}: {reason}.")
         return " ".join(parts)
 
     def rest(self, taken: DecisionOutcome) -> DecisionOutcome | None:

@@ -21,7 +21,7 @@ from ...results.results import Results
 from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
 from ...review.queue import ReviewQueue, certainty_of
 from ...review.review import Review
-from .decision_requests import ROUNDING, DecisionRequest
+from .decision_requests import DecisionRequest, is_sure_enough
 
 SHOWN: Final = 5  # labels of a region
 WORD_KEYS: Final = 9
@@ -215,8 +215,11 @@ class ReviewState:
 
     def above(self, word: str, confidence: float) -> list[int]:
         """Return the undecided rows for which a word is suggested with at least a confidence."""
-        least = confidence - 2 * ROUNDING
-        return [row for row, (best, value) in self._open.items() if best == word and value >= least]
+        rows = []
+        for row, (best, value) in self._open.items():
+            if best == word and is_sure_enough(value, confidence):
+                rows.append(row)
+        return rows
 
     @property
     def waiting(self) -> tuple[tuple[str, float], ...]:

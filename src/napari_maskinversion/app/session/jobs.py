@@ -43,7 +43,7 @@ class Runner(Protocol):
         """Call `queue.drive` in a thread; an application that closes waits ``to_the_end``."""
 
     def tell(self, task: Task, value: object) -> None:
-        """Call `Jobs.hear` on the GUI thread; it comes from the thread that works."""
+        """Called in the thread that works; pass the value to `Jobs.hear` on the GUI thread."""
 
     def inform(self, text: str) -> None:
         """Show what the user should know."""
@@ -145,7 +145,7 @@ class JobSlot:
         """Drop the jobs of a panel that is closed."""
         self._drop([task for task, job in self._started.items() if job.runner is runner])
 
-    def drop_late(self) -> None:
+    def drop_outdated(self) -> None:
         """Drop the jobs that were asked about something else than there is now."""
         late = []
         for task, job in self._started.items():
@@ -158,7 +158,7 @@ class JobSlot:
         started = self._started.get(task)
         if started is None:  # it was dropped
             return False
-        self.drop_late()
+        self.drop_outdated()
         if task not in self._started:
             return False
         if isinstance(value, Outcome):
@@ -256,10 +256,10 @@ class Jobs:
         """Take what a job tells; return whether it goes on, and something of it was shown."""
         return any(slot.hear(task, value) for slot in list(self._slots.values()))
 
-    def drop_late(self, *_: object) -> None:
+    def drop_outdated(self, *_: object) -> None:
         """Drop the jobs that were asked about something else than there is now."""
         for slot in list(self._slots.values()):
-            slot.drop_late()
+            slot.drop_outdated()
 
     def now(self, subjects: Sequence[Subject]) -> list[object]:
         """Return what jobs may be about, as it is now."""

@@ -86,7 +86,7 @@ class Session:
             *(run.record, run.progress, run.live, self.project.events.state),
             *(review.row, review.target, review.state),
         ):
-            changed.connect(self.jobs.drop_late)
+            changed.connect(self.jobs.drop_outdated)
         self.decisions = DecisionBook()
         self._choice = Choice()
         # By the run's snapshot: what had changed since its results were made, and the selected

@@ -1,7 +1,8 @@
 """The tokens of an image: how many along each side, and of how many pixels each.
 
-Only `TokenGrid` divides pixels by patches. Towers with other tokens than squares are refused
-(`ImageTower.unsupported`); one that has them would change this file and its tower.
+`TokenGrid` divides pixels by patches. Towers with other tokens than squares are refused
+(`ImageTower.unsupported`); one that has them would need a height and a width wherever a side of a
+patch is taken: grep for ``patch``, also in `images.windows` and `pipeline.window_runner`.
 """
 
 from __future__ import annotations

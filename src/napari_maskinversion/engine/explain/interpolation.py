@@ -9,8 +9,8 @@ heatmap has the value that lies bilinearly between those of the input's pixels (
   off at a region, it holds `heatmap`, `interpolated` to places in the region's box.
 - Measured: loss and overlap multiply by the `matrix` of the same weights, on the model's device.
 
-To smooth heatmaps in another way, change `weights_at`; the loss also needs the places where such a
-map is largest, see `LinearWeights.extremes`.
+To smooth what is shown and saved, change `heatmap`. `weights_at` changes the loss as well, so also
+embeddings, and needs the places where such a map is largest, see `LinearWeights.extremes`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The export formats, for the command line and the panel.
 
-To add a format, write a module with ``FORMATS`` (see `tables`) and add its name to `_MODULES`. A
-project exports it, too: it says how it joins many images (``many``), or a folder has a file for
-each of them.
+To add a format, write a module with ``FORMATS`` (see `table_export`) and add its name to
+`_MODULES`. A project exports it, too: it says how it joins many images (``many``), or a folder has
+a file for each of them.
 """
 
 from __future__ import annotations
