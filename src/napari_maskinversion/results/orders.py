@@ -91,9 +91,9 @@ def most_similar(
     """Return the rows most similar to a query and their similarities, best first.
 
     All are multiplied as they are stored: half precision reads half of the memory. Those that may
-    be among the best by `ROUNDING_OF_HALVES` are multiplied again in single precision, so that the answer is
-    that of single precision. Shapes: parts (some rows, width), vectors of unit length; rows those
-    that count, in ascending order (default: all).
+    be among the best by `ROUNDING_OF_HALVES` are multiplied again in single precision, so the
+    answer is that of single precision. Shapes: parts (some rows, width), vectors of unit length;
+    rows those that count, in ascending order (default: all).
     """
     import torch
 
