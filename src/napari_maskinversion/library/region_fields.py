@@ -1,7 +1,7 @@
 """What is kept of a region, in one table: database, exported libraries and shown tables read it.
 
-To add a column, add a `Field` with ``added=True`` to `REGION_FIELDS`, before ``mask``. A library that
-was made before gets the column when it is written to; until then, its regions have the value
+To add a column, add a `Field` with ``added=True`` to `REGION_FIELDS`, before ``mask``. A library
+that was made before gets the column when it is written to; until then, its regions have the value
 ``before``.
 """
 

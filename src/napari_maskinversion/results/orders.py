@@ -22,9 +22,8 @@ Order = Literal["given", "different", "margin", "entropy", "smallest", "largest"
 # What a product of unit vectors in half precision, summed in single precision, can be off: the
 # query is rounded (2**-11 of its length at most), and so is the sum (2**-12).
 ROUNDING_OF_HALVES: Final = 0.001
-_MOST_TOLD_APART: Final = (
-    100  # regions that `different_first` tells apart; the others follow by margin
-)
+# Regions that `different_first` tells apart; the others follow by margin.
+_MOST_TOLD_APART: Final = 100
 
 
 # -- by a number or a word -------------------------------------------------------------------------
