@@ -337,6 +337,34 @@ def test_a_region_of_a_library_is_decided_in_the_open_review_of_its_image(
     assert window.book.take_back(outcome).count == 4
 
 
+def test_regions_whose_image_is_nowhere_are_not_those_of_an_open_image_without_a_file(project):
+    book = DecisionBook()
+    state = open_review(book, project, SHOWN)
+    nowhere = ImagePlace("")
+    book.release(state)
+    book.register(
+        OpenReview(
+            state=state,
+            place=nowhere,
+            why_not=lambda _: "",
+            staleness=lambda: "",
+            changed=frozenset,
+        )
+    )
+    elsewhere = DecisionRequest(
+        regions={"a library's": KEYS},
+        status="skipped",
+        images={"a library's": nowhere},
+        source=project_decisions.ProjectRegions(project.file),
+    )
+    task = book.start(elsewhere)
+    assert task.pending == ["a library's"]
+    assert not state.review.decisions
+    in_view = DecisionRequest(regions={"": KEYS}, status="skipped", images={"": nowhere})
+    assert book.apply(in_view).count == 2
+    state.review.close()
+
+
 def test_a_request_for_the_image_in_view_alone_needs_its_open_review(project, window):
     about = {"": place_in(project, SHOWN)}
     request = DecisionRequest(regions={"": KEYS}, status="skipped", images=about)

@@ -299,6 +299,38 @@ def test_nothing_of_a_closed_panel_is_told_and_only_a_queue_is_worked_off(sessio
     assert not job.start(steps, told.append)  # no panel is there for its answer
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.mode == "queue"], ids=str)
+def test_cancel_leaves_what_was_dropped_and_is_still_to_be_worked_off(session, threads, kind):
+    job, done, dropped, shown = session.jobs.of(kind), [], Steps(), Steps()
+
+    def save():
+        dropped()
+        done.append("saved")
+
+    job.start(save)
+    threads.wait(dropped.begun.is_set)
+    job.drop()
+    job.start(shown)
+    job.cancel()
+    dropped.answer_now()
+    threads.wait(lambda: job.idle)
+    assert done == ["saved"]
+    assert not shown.begun.is_set()
+
+
+def test_an_error_of_who_takes_the_answer_leaves_no_job_behind(session, threads):
+    job, told = session.jobs.of(job_kinds.FIND), []
+    job.ended.connect(lambda: told.append("ended"))
+
+    def take(answer):
+        raise ZeroDivisionError
+
+    job.start(lambda: "answer", take)
+    with pytest.raises(ZeroDivisionError):
+        threads.wait(lambda: not job.busy)
+    assert told == ["ended"]
+
+
 def test_closing_one_of_two_panels_leaves_the_jobs_of_the_other(session, threads):
     job, told, work = session.jobs.of(job_kinds.FIND), [], Steps()
     job.start(work, told.append)

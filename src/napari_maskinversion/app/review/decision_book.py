@@ -237,7 +237,10 @@ class DecisionBook:
     def _decide_in_reviews(self, task: DecisionTask, names: list[str]) -> None:
         """Decide about those images whose review is open, and take them off the list."""
         for name in list(names):
-            review = self.review_at(task.request.images[name])
+            place = task.request.images[name]
+            if task.request.source is not None and not place.path:
+                continue  # it is not known where: the place of each image without a file
+            review = self.review_at(place)
             if review is not None:
                 self.tell(review.state, task.decide_in_review(name, review))
                 names.remove(name)

@@ -130,9 +130,12 @@ class JobSlot:
         return True
 
     def cancel(self) -> None:
-        """Stop at the next step; a job may still answer with what it has."""
+        """Stop at the next step; a job may still answer with what it has.
+
+        What was dropped and is still to be worked off goes on: nobody sees a Cancel for it.
+        """
         if self._queue is not None:
-            self._queue.stop()
+            self._queue.stop(self._started)
         if self.job is not None:
             self.job = replace(self.job, stopping=True)
             self.changed.emit()
@@ -183,14 +186,16 @@ class JobSlot:
         task.outcome = None
         if not self.busy:
             self.job = None
-        if started.done is not None:
-            for result in outcome.results:
-                started.done(result)
-        if isinstance(outcome.failure, Exception):
-            started.runner.report(outcome.failure)
-        elif outcome.failure:
-            started.failed(outcome.failure)
-        self._tell_end()
+        try:
+            if started.done is not None:
+                for result in outcome.results:
+                    started.done(result)
+            if isinstance(outcome.failure, Exception):
+                started.runner.report(outcome.failure)
+            elif outcome.failure:
+                started.failed(outcome.failure)
+        finally:  # an error of who takes the answer leaves no button and no bar behind
+            self._tell_end()
 
     def _drop(self, tasks: Sequence[Task]) -> None:
         if tasks:
@@ -201,7 +206,7 @@ class JobSlot:
         """Stop some jobs, unless a queue is to be worked off, and take no answer of them."""
         if self._queue is not None and tasks:
             if self.kind.mode != "queue":
-                self._queue.stop()
+                self._queue.stop(tasks)
             self._queue.drop(tasks)
         for task in tasks:
             del self._started[task]

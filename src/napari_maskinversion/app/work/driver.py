@@ -114,12 +114,11 @@ class TaskQueue:
             starting, self.driven = not self.driven, True
             return starting
 
-    def stop(self) -> None:
-        """Stop the task at work at its next step, and begin none of the others."""
+    def stop(self, tasks: Iterable[Task]) -> None:
+        """Stop tasks at their next step, and those that have not begun before their first."""
         with self._lock:
-            for task in (*self._waiting, self._current):
-                if task is not None:
-                    task.stop = True
+            for task in tasks:
+                task.stop = True
 
     def drop(self, tasks: Iterable[Task]) -> None:
         """Discard what these tasks returned or will return; nothing more is told of them."""
