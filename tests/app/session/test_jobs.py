@@ -312,6 +312,8 @@ def test_cancel_leaves_what_was_dropped_and_is_still_to_be_worked_off(session, t
     job.drop()
     job.start(shown)
     job.cancel()
+    steps = dropped.steps
+    threads.wait(lambda: job.idle or dropped.steps > steps + 1)  # it would have been stopped by now
     dropped.answer_now()
     threads.wait(lambda: job.idle)
     assert done == ["saved"]
