@@ -507,7 +507,7 @@ def test_what_one_part_asks_reaches_those_that_answer_it_and_no_others():
     session, heard = Session(), []
     follower = Follower(session)
     follower.after(lambda words: heard.append(("vocabulary", words)), session.run.take_words)
-    follower.after(lambda _: heard.append("review"), session.review.take_back)
+    follower.after(lambda _: heard.append("review"), session.review.decide)
     for _ in range(2):  # the same once more is another request
         session.run.take_words.emit(("cat",))
     assert heard == [("vocabulary", ("cat",))] * 2
