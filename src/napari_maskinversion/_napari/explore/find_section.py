@@ -344,8 +344,8 @@ class FindSection(ProgressSection):
             raise InputError("Choose a library first, above.")
         else:
             source = partial(library_source, library)
-        work = partial(search_regions, query, source, place, store)
-        self.start(work, SUBJECTS[place], self._place)
+        search_stored = partial(search_regions, query, source, place, store)
+        self.start(search_stored, SUBJECTS[place], self._place)
 
     def _query(self, expression: str, like: Example | None = None) -> Query:
         """Return what is looked for."""
