@@ -1,5 +1,6 @@
 """The map of embeddings in the window, as its user meets it."""
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,10 @@ from qtpy.QtGui import QMouseEvent
 from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion._napari.explore.map_view import MapView
+from napari_maskinversion._napari.explore.map_window import MapSection
+from napari_maskinversion.app.explore.region_sources import LIBRARY, PROJECT, SOURCES, no_regions
 from napari_maskinversion.app.review.decision_requests import DecisionOutcome, TakeBackRequest
-from napari_maskinversion.app.session import Action, RegionPlace
+from napari_maskinversion.app.session import Action, ProjectState, RegionPlace
 from napari_maskinversion.base.identity import ImagePlace, RegionKey
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results
@@ -215,3 +218,32 @@ def test_without_regions_the_map_says_what_is_missing(qtbot, widget, messages):
         widget.map.of.setCurrentIndex(place)
         widget.map.run()
         assert said in messages[-1]
+
+
+@pytest.mark.parametrize("source", [PROJECT, LIBRARY])
+def test_a_map_of_another_project_or_library_is_not_waited_for(
+    qtbot, shared, section, monkeypatch, source
+):
+    part, session = section(MapSection), shared.session
+    begun, go = threading.Event(), threading.Event()
+
+    def read():
+        begun.set()
+        go.wait(60)
+        return no_regions()
+
+    monkeypatch.setitem(SOURCES, source, lambda session: read)
+    session.project.state = ProjectState("cells", file="cells.yaml")
+    session.explore.library = Library.in_memory()
+    part.of.setCurrentText(source)
+    part.run()
+    qtbot.waitUntil(begun.is_set)
+    if source == PROJECT:
+        session.project.state = ProjectState("others", file="others.yaml")
+    else:
+        session.explore.library = Library.in_memory()
+    is_busy = part.job.busy
+    part.job.drop()
+    go.set()
+    qtbot.waitUntil(lambda: part.job.idle)
+    assert not is_busy

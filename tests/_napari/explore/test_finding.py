@@ -1,13 +1,20 @@
 """Finding regions by words, without a window; `test_find_widget.py` has it in the panel."""
 
+import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from napari_maskinversion._napari.explore import find_section
 from napari_maskinversion._napari.explore.find_section import FindSection
+from napari_maskinversion.app.explore.region_sources import IMAGE, LIBRARY, PROJECT, no_regions
+from napari_maskinversion.app.explore.searches import FoundRegions
+from napari_maskinversion.app.session import ProjectState
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.ranking.ranking import find
+from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results
 from tests.scenes import demo_model, picture
 
@@ -174,3 +181,70 @@ def test_finding_can_be_cancelled(qtbot, part, finished, slow, messages):
     assert part.find.isEnabled()
     assert part.table.isHidden()
     assert not messages
+
+
+@pytest.fixture
+def stored_search(monkeypatch):
+    """Searches among stored regions, which have begun and wait for ``go``."""
+    search = SimpleNamespace(begun=threading.Event(), go=threading.Event())
+
+    def search_regions(query, source, place, store):
+        search.begun.set()
+        search.go.wait(60)
+        about = "A late answer."
+        return FoundRegions(
+            looked_for=query.words, about=about, source=place, hits=(), table=no_regions()
+        )
+
+    monkeypatch.setattr(find_section, "search_regions", search_regions)
+    yield search
+    search.go.set()
+
+
+@pytest.mark.parametrize("source", [PROJECT, LIBRARY])
+@pytest.mark.parametrize("change", ["nothing", "other regions", "no words"])
+def test_a_search_gives_no_order_of_another_project_or_library_or_without_its_words(
+    qtbot, shared, part, finished, stored_search, source, change
+):
+    session = shared.session
+    session.project.state = ProjectState("cells", file="cells.yaml")
+    session.explore.library = Library.in_memory()
+    part.where.setCurrentIndex(part.where.findData(source))
+    part.words.setText("frog")
+    press(qtbot, part.find)
+    qtbot.waitUntil(stored_search.begun.is_set)
+    if change == "no words":
+        part.words.clear()
+        part.words.setText("house")  # for the next search
+    elif change == "other regions" and source == PROJECT:
+        session.project.state = ProjectState("others", file="others.yaml")
+    elif change == "other regions":
+        session.explore.library = Library.in_memory()
+    stored_search.go.set()
+    finished(part)
+    qtbot.waitUntil(lambda: part.job.idle)
+    assert (session.explore.order is not None) == (change == "nothing")
+
+
+def test_a_search_of_the_image_gives_no_order_of_the_results_of_a_run_before(
+    qtbot, shared, part, finished, show, monkeypatch
+):
+    begun, go = threading.Event(), threading.Event()
+
+    def search_image(query, regions, store):
+        begun.set()
+        go.wait(60)
+        return FoundRegions(
+            looked_for="frog", about="Late.", source=IMAGE, hits=(), table=no_regions()
+        )
+
+    monkeypatch.setattr(find_section, "search_image", search_image)
+    show()
+    part.words.setText("frog")
+    press(qtbot, part.find)
+    qtbot.waitUntil(begun.is_set)
+    show()  # results of another run
+    go.set()
+    finished(part)
+    qtbot.waitUntil(lambda: part.job.idle)
+    assert shared.session.explore.order is None

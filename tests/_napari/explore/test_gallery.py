@@ -1,6 +1,7 @@
 """The gallery: a wall of regions, in order, and one decision about all that are marked."""
 
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,13 @@ from napari_maskinversion._napari.explore.gallery_model import SORTS, WallModel,
 from napari_maskinversion._napari.review import decision_worker
 from napari_maskinversion._napari.review.decision_worker import DecisionWorker
 from napari_maskinversion._napari.review.review_keeper import ReviewKeeper
-from napari_maskinversion.app.explore.region_sources import IMAGE, LIBRARY, PROJECT, RegionTable
+from napari_maskinversion.app.explore.region_sources import (
+    IMAGE,
+    LIBRARY,
+    PROJECT,
+    SOURCES,
+    RegionTable,
+)
 from napari_maskinversion.app.review.decision_requests import DecisionOutcome, TakeBackRequest
 from napari_maskinversion.app.session import ProjectState, RegionPlace, outdated
 from napari_maskinversion.base.errors import InputError
@@ -498,3 +505,45 @@ def test_nothing_marked_or_nothing_there_is_said(qtbot, section_of, messages):
     assert "none accepted; choose 'all'" in gallery.about.text()
     gallery.act("reject")
     assert "Mark regions first" in messages[-1]
+
+
+@pytest.fixture
+def reading(qtbot, section_of, monkeypatch):
+    """A gallery that reads the regions of a project, until ``go``."""
+    gallery, begun, go = section_of, threading.Event(), threading.Event()
+
+    def read():
+        begun.set()
+        go.wait(60)
+        return made_table(3, [])
+
+    monkeypatch.setitem(SOURCES, PROJECT, lambda session: read)
+    gallery._session.project.state = ProjectState("cells", (), file="cells.yaml")
+    gallery.source.setCurrentText(PROJECT)
+    gallery.open()
+    qtbot.waitUntil(begun.is_set)
+    yield gallery, go
+    go.set()
+
+
+def test_what_cannot_be_read_stays_said_when_what_was_read_before_comes_late(qtbot, reading):
+    gallery, go = reading
+    gallery.source.setCurrentText(LIBRARY)
+    gallery.source.activated.emit(2)
+    assert gallery.about.text() == "No library is open."
+    go.set()
+    qtbot.waitUntil(lambda: gallery.loader.idle and not gallery.loader.busy)
+    assert gallery.about.text() == "No library is open."
+    assert gallery.model.rowCount() == 0
+
+
+@pytest.mark.parametrize(("project", "count"), [("cells", 3), ("others", 0)])
+def test_a_hidden_gallery_takes_no_regions_of_a_project_that_was_left(
+    qtbot, reading, project, count
+):
+    gallery, go = reading
+    gallery.hide()
+    gallery._session.project.state = ProjectState(project, (), file=f"{project}.yaml")
+    go.set()
+    qtbot.waitUntil(lambda: gallery.loader.idle and not gallery.loader.busy)
+    assert len(gallery.model.table.frame) == count

@@ -16,6 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 import napari_maskinversion
+from napari_maskinversion.app.explore.region_sources import SOURCES, SUBJECTS
 from napari_maskinversion.app.review.review_state import ReviewState
 from napari_maskinversion.app.review.review_target import ReviewTarget
 from napari_maskinversion.app.session import Scope, Session, job_kinds, subjects
@@ -26,6 +27,7 @@ from napari_maskinversion.app.work.driver import Job, JobError, Partial, show
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionIdentity, RegionKey
 from napari_maskinversion.base.progress import tick
+from napari_maskinversion.library.library import Library
 from napari_maskinversion.results.results import Results
 
 from ..._napari.made import made_info, made_region
@@ -130,6 +132,7 @@ def change(subject, session, layers):
     """Let there be something else that a job may be about."""
     other_channels = Scope(channels="displayed")
     opening = ProjectState("cells", ("1.png", "2.png"), opening="2.png")
+    project = ProjectState("others", file="others.yaml")
     review = Mock(spec=ReviewState, results=session.run.results, review=object())
     changes = {
         subjects.image_chosen: lambda: setattr(session.run, "image", layers[2]),
@@ -145,6 +148,8 @@ def change(subject, session, layers):
         subjects.channels_chosen: lambda: setattr(session.run, "scope", other_channels),
         subjects.model_chosen: lambda: session.run.change_settings({"model": "ViT-B-16/openai"}),
         subjects.image_opening: lambda: setattr(session.project, "state", opening),
+        subjects.project_open: lambda: setattr(session.project, "state", project),
+        subjects.library_chosen: lambda: setattr(session.explore, "library", Library.in_memory()),
         subjects.review_open: lambda: setattr(session.review, "state", review),
         subjects.review_target: lambda: setattr(session.review, "target", target_of(session)),
     }
@@ -157,7 +162,17 @@ def target_of(session):
 
 
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-BOUND = [(kind, subject) for kind in KINDS for subject in kind.about]
+# An answer about another one of these would be shown in the wrong place, or undo a later choice
+NEVER_LATE = [
+    (job_kinds.READ_MODEL, subjects.model_chosen),
+    (job_kinds.OPEN_RESULTS, subjects.image_chosen),
+    (job_kinds.OPEN_RESULTS, subjects.run_at_work),
+    (job_kinds.CROP, subjects.review_open),
+    (job_kinds.FIND_REGION, subjects.image_chosen),
+    (job_kinds.FIND_REGION, subjects.library_chosen),
+]
+BOUND_OF_KINDS = [(kind, subject) for kind in KINDS for subject in kind.about]
+BOUND = list(dict.fromkeys([*BOUND_OF_KINDS, *NEVER_LATE]))
 
 
 def test_the_kinds_are_all_that_the_panel_starts():
@@ -231,6 +246,18 @@ def test_an_answer_about_something_else_is_dropped(session, threads, layers, kin
     threads.wait(lambda: job.idle and threads._told.empty())
     assert not told + threads.refused + threads.reported
     assert job.job is None
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_answer_about_the_regions_of_another_source_is_dropped(session, threads, layers, source):
+    job, told, work = session.jobs.of(job_kinds.FIND), [], Steps()
+    job.start(work, told.append, about=[SUBJECTS[source]])
+    threads.wait(work.begun.is_set)
+    change(SUBJECTS[source], session, layers)
+    assert not job.busy
+    work.answer_now()
+    threads.wait(lambda: job.idle and threads._told.empty())
+    assert told == []
 
 
 @kinds

@@ -17,6 +17,7 @@ from ...app.explore.region_sources import (
     IMAGE,
     LIBRARY,
     PROJECT,
+    SUBJECTS,
     library_source,
     project_source,
     shown_file,
@@ -35,7 +36,7 @@ from ...app.explore.searches import (
 )
 from ...app.requests.preparing import check_on_disk, embedding_request, surroundings_request
 from ...app.session import ProjectState, RegionOrder, ResultRecord, job_kinds, outdated, same_run
-from ...app.session.subjects import image_chosen
+from ...app.session.subjects import image_chosen, layers_chosen, run_shown
 from ...app.work.model_store import Kept
 from ...base.errors import InputError
 from ...base.wording import counted
@@ -97,6 +98,7 @@ class FindSection(ProgressSection):
         self._embedded: ResultRecord | None = None  # What the last search embedded
         self._sorted: ResultRecord | None = None  # The results shown when they were sorted
         self._project_file = ""
+        self._is_by_words = False  # Whether the last search was for the words in the field
         tip = (
             "Say which region you mean, and press Enter: red cell, not debris. Down goes to what "
             "was found; without words all is sorted as usual"
@@ -287,12 +289,13 @@ class FindSection(ProgressSection):
         expression = " ".join(self.words.text().split())
         with refusing():
             check_query(expression)
+            self._is_by_words = True
             if not self._ranks_drawn:
                 self._search(expression)
                 return
             query = self._query(expression)
             work = partial(search_image, query, self._image_regions(), self._store)
-            self.start(work, image_chosen, self._place)
+            self.start(work, layers_chosen, run_shown, self._place)
 
     def _image_regions(self) -> ImageRegions:
         """Return the regions of the image shown, and what embeds them if that is needed."""
@@ -318,6 +321,7 @@ class FindSection(ProgressSection):
         """Find what is like the selected region, or say why not."""
         if not self.job.busy and (example := self._example_now()) is not None:
             with refusing():
+                self._is_by_words = False
                 self._search("", example)
                 self._example = example
 
@@ -340,7 +344,8 @@ class FindSection(ProgressSection):
             raise InputError("Choose a library first, above.")
         else:
             source = partial(library_source, library)
-        self.start(partial(search_regions, query, source, place, store), self._place)
+        search_stored = partial(search_regions, query, source, place, store)
+        self.start(search_stored, SUBJECTS[place], self._place)
 
     def _query(self, expression: str, like: Example | None = None) -> Query:
         """Return what is looked for."""
@@ -405,9 +410,12 @@ class FindSection(ProgressSection):
             self._session.explore.order = None
 
     def _words_changed(self, text: str) -> None:
-        """Sort as usual when the words were cleared."""
-        if not text:
-            self._session.explore.order = None
+        """Sort as usual when the words were cleared, whatever is being searched for them."""
+        if text:
+            return
+        if self._is_by_words:
+            self.job.drop()
+        self._session.explore.order = None
 
     def _order_changed(self, order: RegionOrder | None) -> None:
         if order is None and self.model.finding is None:

@@ -16,6 +16,7 @@ from ...app.explore.region_sources import (
     LIBRARY,
     PROJECT,
     SOURCES,
+    SUBJECTS,
     RegionTable,
     no_regions,
     open_region,
@@ -283,10 +284,11 @@ class Gallery(Topic, QWidget):
         try:
             work = SOURCES[source](session)
         except InputError as error:
+            self.loader.drop()
             self._cannot(str(error))
             return
         self.about.say("Reading ...")
-        self.loader.start(work, self._show, failed=self._cannot)
+        self.loader.start(work, self._show, failed=self._cannot, about=[SUBJECTS[source]])
 
     def _cannot(self, reason: str) -> None:
         self._show(no_regions())

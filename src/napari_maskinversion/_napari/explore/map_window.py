@@ -16,6 +16,7 @@ from ...app.explore.region_sources import (
     LIBRARY,
     PROJECT,
     SOURCES,
+    SUBJECTS,
     RegionTable,
     no_regions,
     open_region,
@@ -141,8 +142,8 @@ class MapSection(ProgressSection):
             source = self.of.currentText()
             of = self._session.run.results if source == IMAGE else None
             read = SOURCES[source](self._session)
-            about = (regions_shown,) if source == IMAGE else ()
-            self.start(partial(make_map, read, source, of, self.way.currentData()), *about)
+            about = regions_shown if source == IMAGE else SUBJECTS[source]
+            self.start(partial(make_map, read, source, of, self.way.currentData()), about)
 
     def show_news(self, news: Mapped) -> None:
         """Show the first map, until the better one is there."""

@@ -37,6 +37,8 @@ from ..layer_input.input_pictures import copy_layer
 from ..layer_input.layer_facts import place_of_image
 from ..review.decision_requests import DecisionOutcome, Outline
 from ..session import RegionPlace, ResultRecord, Session
+from ..session.jobs import Subject
+from ..session.subjects import library_chosen, project_open, run_shown
 from ..work.driver import check_stopped
 
 if TYPE_CHECKING:
@@ -472,6 +474,12 @@ SOURCES: Final[Mapping[str, Callable[[Session], Callable[[], RegionTable]]]] = {
     IMAGE: of_image,
     PROJECT: of_project,
     LIBRARY: of_library,
+}
+# What the regions of a source depend on: where that is another one, they are those of before
+SUBJECTS: Final[Mapping[str, Subject]] = {
+    IMAGE: run_shown,
+    PROJECT: project_open,
+    LIBRARY: library_chosen,
 }
 
 

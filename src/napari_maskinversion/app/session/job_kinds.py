@@ -11,6 +11,7 @@ from .subjects import (
     image_opening,
     is_live,
     layers_chosen,
+    library_chosen,
     model_chosen,
     plane_in_view,
     region_selected,
@@ -25,7 +26,7 @@ from .subjects import (
 
 # -- what a run takes -----------------------------------------------------------------------------
 
-READ_MODEL: Final = JobKind("read model", "Reading the model", "latest")
+READ_MODEL: Final = JobKind("read model", "Reading the model", "latest", (model_chosen,))
 LIST_ARCHITECTURES: Final = JobKind("list architectures", "The list of architectures", "single")
 DOWNLOAD: Final = JobKind("download", "The download", "single")
 LOOK_AT_IMAGE: Final = JobKind(
@@ -49,7 +50,9 @@ COMPARE_WITH_RESULTS: Final = JobKind(
     "compare with results", "Comparing with the results", "latest", (run_regions,)
 )
 EXPORT: Final = JobKind("export", "The export", "queue")
-OPEN_RESULTS: Final = JobKind("open results", "Opening results", "latest")
+OPEN_RESULTS: Final = JobKind(
+    "open results", "Opening results", "latest", (image_chosen, run_at_work)
+)
 
 # -- the review -----------------------------------------------------------------------------------
 
@@ -60,7 +63,7 @@ OPEN_REVIEW: Final = JobKind("open review", "Opening the review", "latest")
 LEARN: Final = JobKind("learn", "Learning from decisions", "latest", (results_shown, review_open))
 TRAIN: Final = JobKind("train", "Learning a classifier", "latest", (review_open,))
 KEEP_ACCEPTED: Final = JobKind("keep accepted", "Keeping accepted regions", "queue")
-CROP: Final = JobKind("crop", "The crop", "latest")
+CROP: Final = JobKind("crop", "The crop", "latest", (review_open,))
 SAVE_CLASSIFIER: Final = JobKind("save classifier", "Saving the classifier", "queue")
 
 # -- the images of a project ----------------------------------------------------------------------
@@ -73,7 +76,9 @@ KEEP_PROJECT: Final = JobKind("keep project", "Keeping the project", "queue")
 WORK_ON_IMAGES: Final = JobKind("work on images", "The work on all images", "single")
 # What somebody has decided is saved, also when the window closes meanwhile.
 DECIDE: Final = JobKind("decide", "Deciding", "queue")
-FIND_REGION: Final = JobKind("find region", "Opening the image", "latest")
+FIND_REGION: Final = JobKind(
+    "find region", "Opening the image", "latest", (image_chosen, library_chosen)
+)
 
 # -- the panel ------------------------------------------------------------------------------------
 

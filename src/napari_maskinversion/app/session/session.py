@@ -84,7 +84,7 @@ class Session:
         for changed in (  # what `subjects` read
             *(run.image_ref, run.regions_ref, run.plane, run.settings, run.scope),
             *(run.record, run.progress, run.live, self.project.events.state),
-            *(review.row, review.target, review.state),
+            *(review.row, review.target, review.state, self.explore.events.library),
         ):
             changed.connect(self.jobs.drop_outdated)
         self.decisions = DecisionBook()

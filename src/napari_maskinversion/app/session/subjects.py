@@ -117,6 +117,19 @@ def image_opening(session: Models) -> object:
     return state.opening
 
 
+def project_open(session: Models) -> object:
+    """Return the file of the open project; "" without one."""
+    state = session.project.state
+    if state is None:
+        return ""
+    return state.file
+
+
+def library_chosen(session: Models) -> object:
+    """Return the chosen library."""
+    return Identity(session.explore.library)
+
+
 def review_open(session: Models) -> object:
     """Return the open review, whatever its suggestions."""
     state = session.review.state
