@@ -89,11 +89,8 @@ def limits(results):
     return results.info.vocabulary.threshold, results.info.settings.unsure
 
 
-@pytest.mark.parametrize("learn", [True, False])
-@pytest.mark.parametrize("move", [move_threshold, move_limit])
-def test_the_project_keeps_results_with_a_limit_that_was_changed_after_the_run(
-    qtbot, panel, project, move, learn
-):
+def decided_run(qtbot, panel, project, *, learn):
+    """Run the image of a project, and decide about two regions."""
     open_project(qtbot, panel, project)
     go(qtbot, panel, NAME)
     panel.start()
@@ -106,9 +103,22 @@ def test_the_project_keeps_results_with_a_limit_that_was_changed_after_the_run(
         panel.session.select(row)
         panel.review.actions.accept_typed(word)
     ranked(qtbot, panel)
-    before = panel.session.run.results
-    move(panel)
+    return panel.session.run.results
+
+
+def limits_changed(qtbot, panel, before):
     qtbot.waitUntil(lambda: limits(panel.session.run.results) != limits(before))
+    return panel.session.run.results
+
+
+@pytest.mark.parametrize("learn", [True, False])
+@pytest.mark.parametrize("move", [move_threshold, move_limit])
+def test_the_project_keeps_results_with_a_limit_that_was_changed_after_the_run(
+    qtbot, panel, project, move, learn
+):
+    before = decided_run(qtbot, panel, project, learn=learn)
+    move(panel)
+    limits_changed(qtbot, panel, before)
     ranked(qtbot, panel)
     shown = panel.session.run.results
     assert shown.has_decisions == learn
@@ -117,6 +127,17 @@ def test_the_project_keeps_results_with_a_limit_that_was_changed_after_the_run(
     assert differences(task) == []  # so a batch computes nothing, and Accept all takes it
     assert not is_damaged(task)
     assert limits(stored(project)) == (task.vocabulary.threshold, task.settings.unsure)
-    assert limits(stored(project)) == limits(shown)
     assert_same_bits(stored(project), shown)
     assert stored(project).without_decisions().info.vocabulary == task.vocabulary
+
+
+def test_a_learned_ranking_is_kept_also_if_the_image_is_left_before_it_is_learned_again(
+    qtbot, panel, project, monkeypatch
+):
+    before = decided_run(qtbot, panel, project, learn=True)
+    monkeypatch.setattr(panel.review.learning, "ask", lambda: None)  # too slow an answer
+    move_threshold(panel)
+    shown = limits_changed(qtbot, panel, before)
+    assert shown.has_decisions
+    leave(qtbot, panel)
+    assert_same_bits(stored(project), shown)
