@@ -231,6 +231,28 @@ def test_learning_that_was_switched_off_on_another_image_is_off_here_as_well(
     assert_same_bits(session.run.results, by_words[0])
 
 
+# -- what fails ---------------------------------------------------------------------------------
+
+
+def test_results_that_cannot_be_ranked_without_decisions_are_tried_once_and_told(
+    qtbot, learned, monkeypatch, messages
+):
+    tries = []
+
+    def fail(results):
+        tries.append(results)
+        assert len(tries) < 10, "it never ends"
+        raise MemoryError
+
+    shown = suggestions(learned)
+    monkeypatch.setattr(Results, "without_decisions", fail)
+    switch_learning(qtbot, learned)
+    assert len(tries) == 1
+    assert suggestions(learned) == shown
+    (told,) = [text for text in messages if "not enough memory" in text]
+    assert told.startswith("There was not enough memory.")
+
+
 # -- what follows -------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from napari_maskinversion.app.review.review_state import ReviewState
 from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.identity import ImagePlace, RegionKey
 from napari_maskinversion.batch import project_decisions
+from napari_maskinversion.batch.project import read_project, write_project
 from napari_maskinversion.batch.project_index import ProjectIndex, place_in
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.library_decisions import LibraryRegions
@@ -386,3 +387,22 @@ def test_only_what_was_not_taken_back_is_left_to_be_taken_back(project):
     assert set(rest.steps) == {OTHER}
     assert set(TakeBackRequest(rest).images) == {OTHER}
     assert take_back(rest).count == 2
+
+
+def test_an_image_that_the_project_lacks_now_is_told_and_stays_to_be_taken_back(project):
+    outcome = decide(project, REGIONS, "rejected")
+    file = project.folder / "project.yaml"
+    with_both = file.read_bytes()
+    images = tuple(image for image in read_project(file).images if image.name != OTHER)
+    write_project(read_project(file).model_copy(update={"images": images}), file)
+    taken = take_back(outcome)
+    assert taken.counted == "2 regions of 1 image"
+    assert taken.text.endswith(
+        "1 image could not be changed, such as image-2.png: its regions are not stored any more; "
+        "compute or add it again, then undo again."
+    )
+    rest = outcome.rest(taken)
+    assert set(rest.steps) == {OTHER}
+    file.write_bytes(with_both)
+    assert take_back(rest).count == 2
+    assert on_disk(project, OTHER) == {}

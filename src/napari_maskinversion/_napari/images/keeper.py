@@ -357,10 +357,12 @@ class Keeper(Topic, QObject):
                 partial(
                     disk.save_results,
                     own.name,
-                    record.results,
+                    record.results.without_decisions(),
                     record.masks,
                     record.snapshot.settings,
                     identities=record.identities,
                     saved=own.saved,
                 )
             )
+            if record.results.has_decisions:
+                self._ranked = own.name, record.results

@@ -124,16 +124,16 @@ class ReviewLearning(QObject):
         known = self.known.accepted(state.results)
         image, rows = state.review.image.content, state.taught
         work = partial(learn, load, record.results, rows, image, known, options.other_words)
-        self._rank(partial(_rank_by_decisions, record.results, work))
+        rank = partial(_rank_by_decisions, record.results, work)
+        self._learning.start(rank, self._learned, failed=self._failed)
 
     def _rank_without(self, record: ResultRecord, note: str = "") -> None:
         """Show the results as they are ranked without decisions."""
         self.noted.emit(note)
         if record.results.has_decisions:
-            self._rank(partial(_rank_without_decisions, record.results, note))
-
-    def _rank(self, work: Callable[[], Reranked]) -> None:
-        self._learning.start(work, self._learned, failed=self._failed)
+            work = partial(_rank_without_decisions, record.results, note)
+            # Where this fails, too, the user is told: to rank without decisions again fails again.
+            self._learning.start(work, self._learned)
 
     def train(self) -> None:
         """Learn a classifier from the decisions at hand, and those elsewhere."""

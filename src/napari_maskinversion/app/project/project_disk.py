@@ -164,7 +164,7 @@ class ProjectDisk:
         identities: Iterable[RegionIdentity],
         saved: SavedRegions,
     ) -> Written | None:
-        """Keep the results of a run, if it was one that a batch would make.
+        """Keep the results of a run, if a batch would make them: without what decisions taught.
 
         ``identities`` are its regions; results of only some of those that are saved are not kept.
         """
@@ -176,10 +176,16 @@ class ProjectDisk:
         task = self.project.task(name)
         if task is None or set(identities) != set(saved.regions):
             return None
-        free_keys = (*_NOT_OF_PROJECT, "planes")
+        words, limits = results.info.vocabulary, results.info.settings.unsure
+        if words is None or task.vocabulary not in (None, words):
+            return None
+        # The words carry the threshold. It and the limits may have been changed since the run.
+        settings = settings.changed({"threshold": words.threshold, "unsure": limits})
+        free_keys = [*_NOT_OF_PROJECT, "planes"]
+        if task.vocabulary is not None:
+            free_keys.append("threshold")  # which may be in the file of words
         batch_settings = task.settings.changed({key: settings.get(key) for key in free_keys})
-        same_words = task.vocabulary in (None, results.info.vocabulary)
-        if batch_settings != settings or not same_words or results.info.vocabulary is None:
+        if batch_settings != settings:
             return None
         finished = Finished.of(task)
         with open_job(task.image, task.regions, task.settings) as job:

@@ -28,6 +28,7 @@ def is_sure_enough(confidence: float, least: float) -> bool:
 
 
 NO_SUGGESTIONS: Final = "it has no suggestions any more; compute it again first"
+NOT_STORED: Final = "its regions are not stored any more; compute or add it again, then undo again"
 SHOWN: Final = ""  # The name of the image in view
 
 
@@ -210,7 +211,9 @@ class TakeBackRequest:
         self, name: str, stored: Sequence[StoredRegion] | None
     ) -> Sequence[StoredRegion]:
         """Return all regions: those of the step are among them."""
-        return stored or ()
+        if not stored:
+            raise InputError(NOT_STORED)
+        return stored
 
     def decide_in_file(self, name: str, regions: Sequence[StoredRegion], review: Review) -> Step:
         """Take back in the image's file."""
