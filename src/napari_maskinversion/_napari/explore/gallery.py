@@ -470,7 +470,8 @@ class Gallery(Topic, QWidget):
         if isinstance(request, TakeBackRequest):
             self._keep_rest(request.outcome, request.outcome.rest(outcome))
         elif isinstance(request, DecisionRequest) and outcome.count:
-            self._done.append(outcome)
+            if not outcome.project_closed:
+                self._done.append(outcome)
         self._table.take(outcome)
         self._redraw()
 
