@@ -101,14 +101,13 @@ class DecisionWorker(Topic, QObject):
 
     def _apply_here(self, request: Request) -> None:
         """Decide about the image shown, whose review is opened for that."""
+        target = self._keeper.target
         if self._session.reviewed is not None:
             self._start(request)
-        elif self._keeper.target is None:
+        elif target is None or target.results is not self._session.run.results:
             refuse("You can decide after the run.")
-        else:
-            self._waiting = request
-            if self._keeper.state is None:
-                self._keeper.begin(unasked=True)
+        elif self._keeper.is_opening or self._keeper.begin(unasked=True):
+            self._waiting = request  # else it cannot be opened, which was said
 
     def _opening_changed(self, opening: bool) -> None:
         """Do what has waited for a review."""
