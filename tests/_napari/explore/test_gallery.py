@@ -409,6 +409,29 @@ def test_regions_of_a_library_are_decided_and_taken_back(
     assert "There are newer ones" in gallery.about.text()
 
 
+def test_decisions_about_a_library_go_on_and_can_be_taken_back_when_a_project_is_opened(
+    qtbot, section_of, tmp_path, monkeypatch
+):
+    library = Library.new(tmp_path / "library")
+    library.add(bundle(4, 0), image=write_image(tmp_path, 0))
+    gallery, session = section_of, section_of._session
+    session.explore.library = library
+    opened(qtbot, gallery, LIBRARY)
+    mark(gallery, 1)
+    work, changed = decision_worker.save_decisions, threading.Event()
+    monkeypatch.setattr(
+        decision_worker, "save_decisions", lambda *about: changed.wait(60) and work(*about)
+    )
+    gallery.decide("accepted", "dust")
+    session.project.state = ProjectState("others", (), file="others.yaml")
+    changed.set()
+    qtbot.waitUntil(lambda: session.status.many is None)
+    assert states(gallery)[1] == ("accepted", "dust")
+    gallery.undo()
+    qtbot.waitUntil(lambda: session.status.many is None)
+    assert states(gallery)[1][0] == "undecided"
+
+
 @pytest.fixture
 def section_of(shared, qtbot):
     """The gallery, and what carries out its decisions, by themselves."""

@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-import time
 from collections import Counter
 
 import pytest
@@ -13,7 +12,7 @@ from napari_maskinversion._napari.review import decision_worker, review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
 from napari_maskinversion.app.project.images_work import suggest_work
 from napari_maskinversion.app.session import Action, staleness
-from napari_maskinversion.app.work.driver import Job, show
+from napari_maskinversion.app.work.driver import show
 from napari_maskinversion.app.work.model_store import ModelStore
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project, write_project
@@ -328,18 +327,15 @@ def test_what_a_cancelled_undo_has_taken_back_is_not_taken_back_again(
     assert decided(project) == [2, 0]
 
 
-def test_work_on_all_images_does_not_go_on_into_another_project(
+def test_counts_of_a_project_are_not_those_of_another_one(
     qtbot, panel, project, tmp_path_factory, monkeypatch
 ):
     other = tmp_path_factory.mktemp("other") / "second"
     shutil.copytree(project, other)
-    went_on = threading.Event()
+    opened = threading.Event()
 
     def slow(task, _):
-        while panel.images.project.folder == project:
-            show(Job("..."))
-            time.sleep(0.01)
-        went_on.set()
+        assert opened.wait(60)
         show({"cell-2.png": Summary(regions=2, decided=2)})
         return task
 
@@ -347,15 +343,47 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
     open_project(qtbot, panel, project)
     panel.images.ahead.forget()
     panel.images.part.together.accept.click()
-    assert panel.session.status.many is not None
     panel.session.project.open_images.emit([other])
     qtbot.waitUntil(lambda: panel.images.project.folder == other)
-    assert panel.session.status.many is None
-    went_on.wait(1)
+    opened.set()
+    settled(qtbot, panel)
     on_disk(qtbot, panel)
     assert not panel.session.project.state.done
     assert not OpenProject.read(other).done
     assert not panel.images.part.undo.isEnabled()
+
+
+@pytest.mark.parametrize("is_under_review", [False, True])
+def test_what_was_accepted_or_left_out_is_told_after_another_project_was_opened(
+    qtbot, panel, computed, tmp_path, monkeypatch, is_under_review
+):
+    other = tmp_path / "other"
+    shutil.copytree(computed, other)
+    work, opened = decision_worker.save_decisions, threading.Event()
+    monkeypatch.setattr(
+        decision_worker, "save_decisions", lambda *about: opened.wait(60) and work(*about)
+    )
+    outcomes = []
+    panel.session.decisions.changed.connect(outcomes.append)
+    bundle = open_archive(archive_file(panel.images.project, "cell-2.png"))
+    about = image_of(bundle), identities_of(bundle), bundle.results.info
+    with Review(*about, file=panel.images.project.path("cell-2.png")) as elsewhere:
+        if not is_under_review:
+            elsewhere.close()
+        accept(panel, bundle.results.regions[0].suggestion)
+        panel.session.project.open_images.emit([other])
+        qtbot.waitUntil(lambda: panel.images.project.folder == other)
+        opened.set()
+        settled(qtbot, panel)
+    text = panel.foot.status.text()
+    assert ("cell-2.png: it is under review, here or in another window" in text) == is_under_review
+    assert ("Accepted as" in text) != is_under_review
+    assert "Undo on this tab" not in text
+    assert not panel.images.part.undo.isEnabled()
+    (outcome,) = outcomes
+    assert outcome.count == sum(decided(computed))
+    assert (outcome.count > 0) != is_under_review
+    assert decided(other) == [0, 0]
 
 
 def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, computed):

@@ -16,12 +16,14 @@ from qtpy.QtCore import QEvent, Qt
 from qtpy.QtWidgets import QApplication
 from skimage.io import imsave
 
-from napari_maskinversion._napari.review.review_keeper import ReviewKeeper
+from napari_maskinversion._napari.review import review_keeper
+from napari_maskinversion._napari.review.review_keeper import ReviewKeeper, place_of
 from napari_maskinversion._napari.review.review_keys import KEYS
 from napari_maskinversion._napari.review.review_learning import KnownRegions
+from napari_maskinversion.app.review.decision_requests import SHOWN, DecisionRequest
 from napari_maskinversion.app.review.learning import learn
 from napari_maskinversion.app.work.model_store import ModelStore
-from napari_maskinversion.base.errors import InUseError, ModelError
+from napari_maskinversion.base.errors import InputError, InUseError, ModelError
 from napari_maskinversion.base.identity import RegionKey, identify_image
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.review import Review
@@ -666,3 +668,28 @@ def test_decisions_make_a_classifier_whose_accuracy_is_shown_and_that_ranks_when
     settled(qtbot, reviewing)
     assert review.part.learning.text() == ""  # begins from the classifier
     assert [review.state.suggestion(row) for row in range(29, 35)] == ["cat", "dog"] * 3
+
+
+def test_a_decision_whose_review_cannot_be_opened_is_refused_and_forgotten(
+    qtbot, opened, photo, messages, monkeypatch
+):
+    widget = opened()
+    key = widget.results.results.regions[0].key
+    place = place_of(widget.review.keeper.target)
+
+    def decide(status):
+        request = DecisionRequest(regions={SHOWN: [key]}, status=status, images={SHOWN: place})
+        widget.session.review.decide.emit(request)
+
+    def unreadable(_):
+        raise InputError("The image cannot be read.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(review_keeper, "levels_of", unreadable)
+        for _ in range(2):
+            decide("rejected")
+            assert messages.pop() == "The image cannot be read."
+    switch_on(qtbot, widget)
+    assert not widget.review.state.review.decisions
+    decide("accepted")
+    assert saved(photo)[1][0] == "accepted"

@@ -471,7 +471,7 @@ class Gallery(Topic, QWidget):
             return  # the open review is followed with its suggestions, after a pause
         if isinstance(request, TakeBackRequest):
             self._keep_rest(request.outcome, request.outcome.rest(outcome))
-        elif isinstance(request, DecisionRequest) and outcome.count:
+        elif isinstance(request, DecisionRequest) and outcome.count and not outcome.project_closed:
             self._done.append(outcome)
         self._table.take(outcome)
         self._redraw()

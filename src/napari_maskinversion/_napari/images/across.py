@@ -113,8 +113,9 @@ class AcrossImages(QObject):
         if outcome.source is not None:
             self._images.recount()
         if isinstance(request, WordRequest):
-            self._keep_last(outcome)
-            self._images.part.go_on()
+            if not outcome.project_closed:
+                self._keep_last(outcome)
+                self._images.part.go_on()
         elif isinstance(request, TakeBackRequest) and request.outcome is self._last:
             self._keep_last(request.outcome.rest(outcome))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
@@ -11,9 +11,11 @@ from qtpy.QtCore import QObject
 
 from ...app.review.decision_book import DecisionTask
 from ...app.review.decision_requests import DecisionOutcome, Request
-from ...app.session import ProjectState, Session, Topic, job_kinds
+from ...app.session import Session, Topic, job_kinds
 from ...app.work.driver import Job, show
 from ...base.errors import Cancelled
+from ...batch.project_decisions import ProjectRegions
+from ...review.stored_images import Summary
 from ..workers.notify import inform, refuse
 from .review_keeper import ReviewKeeper
 
@@ -33,7 +35,10 @@ class ProjectWriter(Protocol):
 
 
 class DecisionWorker(Topic, QObject):
-    """One request at a time; what somebody has decided is saved, also when the window closes."""
+    """One request at a time; what somebody has decided is saved, also when the window closes.
+
+    A request goes on when another project is opened: its images keep their places.
+    """
 
     def __init__(self, session: Session, keeper: ReviewKeeper, parent: QObject) -> None:
         super().__init__(parent)
@@ -41,17 +46,14 @@ class DecisionWorker(Topic, QObject):
         self.project_writer: ProjectWriter | None = None
         self._waiting: Request | None = None  # for a review that is being opened
         self._task: DecisionTask | None = None  # that the worker carries out
-        self._project = ""  # the file of the project
         self._job = session.jobs.of(job_kinds.DECIDE)
 
     def bind(self) -> None:
         """Follow the session."""
         self.after(self.apply, self._session.review.decide)
         self.after(self._opening_changed, self._session.review.events.opening)
-        self.after(self._project_changed, self._session.project.events.state)
         self.after(self._show_job, self._job.changed)
         self.after(self._ended, self._job.ended)
-        self._project_changed(self._session.project.state)
 
     def stop(self) -> None:
         """Follow the session no more; decisions go on without the panel."""
@@ -76,12 +78,6 @@ class DecisionWorker(Topic, QObject):
         self._job.drop()
         self._session.status.many = None
 
-    def _project_changed(self, state: ProjectState | None) -> None:
-        file = "" if state is None else state.file
-        if file != self._project:
-            self._project = file
-            self._forget()  # what goes on is about another project
-
     # -- a request ----------------------------------------------------------------------------
 
     def apply(self, request: Request) -> None:
@@ -105,14 +101,13 @@ class DecisionWorker(Topic, QObject):
 
     def _apply_here(self, request: Request) -> None:
         """Decide about the image shown, whose review is opened for that."""
+        target = self._keeper.target
         if self._session.reviewed is not None:
             self._start(request)
-        elif self._keeper.target is None:
+        elif target is None or target.results is not self._session.run.results:
             refuse("You can decide after the run.")
-        else:
-            self._waiting = request
-            if self._keeper.state is None:
-                self._keeper.begin(unasked=True)
+        elif self._keeper.is_opening or self._keeper.begin(unasked=True):
+            self._waiting = request  # else it cannot be opened, which was said
 
     def _opening_changed(self, opening: bool) -> None:
         """Do what has waited for a review."""
@@ -136,8 +131,20 @@ class DecisionWorker(Topic, QObject):
             self.project_writer.flush()
         self._session.status.notice = None
         work = partial(save_decisions, task, self._is_saved)
-        news = self._session.project.counted.emit
+        news = partial(self._tell_counts, task)
         self._job.start(work, self._finish, news=news, failed=self._failed)
+
+    def _tell_counts(self, task: DecisionTask, summaries: Mapping[str, Summary]) -> None:
+        """Tell how far images are decided, unless their project is not open any more."""
+        if not self._is_of_closed_project(task):
+            self._session.project.counted.emit(summaries)
+
+    def _is_of_closed_project(self, task: DecisionTask) -> bool:
+        """Whether another project is open by now, which may have images of the same names."""
+        source, project = task.request.source, self._session.project.state
+        if not isinstance(source, ProjectRegions):
+            return False
+        return project is None or project.file != str(source.file)
 
     def _is_saved(self) -> bool:
         """Whether the project is on the disk; asked in the worker."""
@@ -157,15 +164,18 @@ class DecisionWorker(Topic, QObject):
         task, self._task = self._task, None
         self._session.status.many = None
         if task is not None:
-            self._session.decisions.finish(task)
+            self._tell_outcome(task)
         refuse(why)
 
     def _finish(self, task: DecisionTask) -> None:
         self._task = None
         if task.request.source is not None:
             self._session.status.many = None
-        outcome = self._session.decisions.finish(task)
-        self._say(outcome)
+        self._say(self._tell_outcome(task))
+
+    def _tell_outcome(self, task: DecisionTask) -> DecisionOutcome:
+        task.project_closed = self._is_of_closed_project(task)
+        return self._session.decisions.finish(task)
 
     def _say(self, outcome: DecisionOutcome) -> None:
         state = self._session.reviewed

@@ -85,6 +85,11 @@ class ReviewKeeper(QObject):
         """What a review can be opened of."""
         return self._session.review.target
 
+    @property
+    def is_opening(self) -> bool:
+        """Whether a review of the target is being opened."""
+        return self._opener.busy
+
     def _tell_opening(self) -> None:
         # An opener that was dropped may still hold the file, and gives no signal.
         opening = self._finder.busy or self._opener.busy or not self._opener.idle
@@ -141,30 +146,32 @@ class ReviewKeeper(QObject):
         elif self._opener.busy:
             self.begin(unasked=self.unasked)
 
-    def begin(self, *, any_image: bool = False, unasked: bool = False) -> None:
+    def begin(self, *, any_image: bool = False, unasked: bool = False) -> bool:
         """Open a review of the target in a worker; `opened` follows.
 
+        Return False where none can be opened; `refused` has told why.
         With ``any_image`` decisions about other pixels are taken over permanently.
         """
         self.unasked = unasked
         self._opener.drop()
         request, state = self._request(any_image), self.state
         if request is None:
-            return
+            return False
         if state is not None:
             same = self._pixels is request.pixels and self._regions == request.regions
             if same and not any_image:
                 request = replace(request, review=state.review)
             elif not self.close():
-                return
+                return False
         close_orphaned_reviews()
-        self._opener.start(
+        is_started = self._opener.start(
             partial(open_review, request),
             self._opened,
             failed=self.refused.emit,
             discard=_discard,
         )
         self._tell_opening()
+        return is_started
 
     def _request(self, any_image: bool = False) -> ReviewRequest | None:
         """Return what opens a review of the target; None if its image cannot be read."""

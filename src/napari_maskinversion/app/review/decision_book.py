@@ -84,6 +84,7 @@ class DecisionTask:
         self.pending = list(request.images)  # Images about which nothing is decided yet
         self.try_again: list[str] = []  # Images whose file somebody else has locked
         self.stopped = False
+        self.project_closed = False  # Whether another project was opened meanwhile
         self._steps: dict[str, Step] = {}
         self._problems: dict[str, str] = {}
         self._notes: dict[str, str] = {}
@@ -101,6 +102,7 @@ class DecisionTask:
             notes=dict(self._notes),
             reached=frozenset(self._settled - self._problems.keys()),
             stopped=self.stopped,
+            project_closed=self.project_closed,
         )
 
     def decide_in_review(self, name: str, review: OpenReview) -> Step:

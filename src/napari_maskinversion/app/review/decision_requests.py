@@ -180,9 +180,10 @@ class WordRequest:
         """Say how many regions were accepted."""
         if not outcome.count:
             return f"Nothing is suggested as {self.word} so surely."
-        return (
-            f"Accepted as {self.word}: {outcome.counted}. Undo on this tab takes all of them back."
-        )
+        text = f"Accepted as {self.word}: {outcome.counted}."
+        if outcome.project_closed:
+            return text
+        return f"{text} Undo on this tab takes all of them back."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,7 +225,7 @@ class TakeBackRequest:
         is_of_images_tab = isinstance(self.outcome.request, WordRequest)
         state = "Undecided again" if is_of_images_tab else "As before"
         text = f"{state}: {counted(outcome.count, 'region')}."
-        if outcome.problems:
+        if outcome.problems or outcome.project_closed:
             return text
         if outcome.stopped:
             text += f" Undo{' on this tab' if is_of_images_tab else ''} takes back the rest."
@@ -244,6 +245,8 @@ class DecisionOutcome:
     notes: Mapping[str, str] = field(default_factory=dict)  # Which regions were left out, by image
     reached: frozenset[str] = frozenset()  # Images without a problem, also where nothing was to do
     stopped: bool = False  # by the user, before the last image
+    # Whether the project of the images was closed meanwhile: nobody offers to take this back
+    project_closed: bool = False
 
     @property
     def count(self) -> int:
