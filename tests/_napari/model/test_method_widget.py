@@ -106,7 +106,7 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
     crop = region_embedder("crop", demo_model())
     crop.set_image(image)
     np.testing.assert_allclose(results.embeddings, crop.embed(masks), atol=1e-5)
-    overlap = [widget.results.model.index(row, 6).data() for row in (0, 1)]
+    overlap = [widget.results.model.index(row, 7).data() for row in (0, 1)]
     assert overlap == ["\N{EN DASH}"] * 2
     widget.results.table.selectRow(1)
     assert widget.canvas.heatmap.layer.data.max() == 0

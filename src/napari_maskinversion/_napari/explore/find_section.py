@@ -207,7 +207,7 @@ class FindSection(ProgressSection):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Let Down go from the words to what was found."""
         is_key = isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress
-        if watched is not self.words or not is_key or event.key() != Qt.Key.Key_Down:
+        if watched is not self.words or not is_key or pressed(event, FIND) != "go":
             return False
         if self.model.finding is not None:
             self.table.setFocus(Qt.FocusReason.ShortcutFocusReason)

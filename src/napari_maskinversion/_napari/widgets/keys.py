@@ -16,6 +16,7 @@ CAPTIONS: Final = "In the list of captions"
 REVIEW: Final = "Review; while reviewing in the whole window"
 FIELD: Final = "Review: in the field for another word"
 LABELS: Final = "In the editor of words"
+FIND: Final = "In the words of Find"
 IMAGES: Final = "In the list of images"
 WALL: Final = "In the gallery; those of the review decide about all that is marked"
 
@@ -81,6 +82,7 @@ KEYS: Final = (
     Key(LABELS, "add", ("Insert",), "Add a word below"),
     Key(LABELS, "remove", ("Delete",), "Remove the selected words"),
     Key(LABELS, "edit", ("Return", "Enter"), "Edit the cell"),
+    Key(FIND, "go", ("Down",), "Go to what was found"),
     Key(IMAGES, "open", ("Return", "Enter"), "Open the selected image"),
     Key(WALL, "open", ("Return", "Enter"), "Show the region on its image, as a click does"),
     Key(WALL, "all", ("Ctrl+A",), "Mark all"),
