@@ -215,7 +215,12 @@ def test_the_command_line_takes_a_method(run_by, files):
 
 @pytest.mark.parametrize(
     ("method", "says"),
-    [("crops", "Did you mean crop"), ("alphaclip", "needs weights"), ("cls+cls", "two different"), ("resclip", "has 4 blocks")],
+    [
+        ("crops", "Did you mean crop"),
+        ("alphaclip", "needs weights"),
+        ("cls+cls", "two different"),
+        ("resclip", "has 4 blocks"),
+    ],
 )
 def test_a_method_that_cannot_be_used_is_one_clear_line(run_by, method, says):
     err = refusal(run_by(method))

@@ -46,8 +46,8 @@ class Ending:
         return lines[-1] if lines else ""
 
 
-# What commands write besides: calibrations, among the preferences, the rest of a bank that is not complete, a project
-# that images are added to, a library.
+# What commands write besides: calibrations, among the preferences, the rest of a bank that is not
+# complete, a project that images are added to, a library.
 _OWN = ((OUT,), ("config", "preferences.json"), ("bank",), ("project",), ("library",))
 
 

@@ -46,6 +46,7 @@ from ...results.settings import fields_of
 from ...review.decisions import STATUSES
 from ..layers.results_on_canvas import RegionOrigin
 from ..widgets.form import SettingsForm
+from ..widgets.keys import FIND, pressed
 from ..widgets.sections import Note, button, check_box, combo_box, form, line, stack, text_field
 from ..widgets.table_views import RowsModel, table_view
 from ..workers.notify import refusing
