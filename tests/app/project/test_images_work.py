@@ -49,7 +49,7 @@ def archive(project, name):
     with np.load(project.out / ARCHIVES / name / "results.npz") as arrays:
         values = {key: arrays[key].tolist() for key in arrays.files if key != "record"}
         info = json.loads(bytes(arrays["record"]))["info"]
-    del info["created"], info["run_id"]
+    del info["created"], info["run_id"], info["machine"]
     return values, info
 
 
