@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, overload
+from typing import Any, Final, TypeGuard, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +28,6 @@ from .viewer_protocols import (
     has_pixels,
     has_pyramid,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
 
 # Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"
@@ -64,7 +61,7 @@ def is_image(layer: object) -> TypeGuard[ImageLayer]:
     return hasattr(layer, "iso_threshold") and not is_ours(layer)
 
 
-def is_shapes(layer: object) -> TypeIs[ShapesLayer]:
+def is_shapes(layer: object) -> TypeGuard[ShapesLayer]:
     """Whether a layer holds shapes."""
     return hasattr(layer, "shape_type")
 
