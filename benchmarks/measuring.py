@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"
-SAMPLE = Path(__file__).parents[1] / "sample_data" / "from-above.png"
+SAMPLE = ROOT / "sample_data" / "from-above.png"
 
 
 def gemm_gflops(rounds: int = 12, device: str = "cpu") -> float:
@@ -137,8 +138,17 @@ def now() -> str:
 
 
 def typed_command() -> str:
-    """Return the command line as it was typed."""
-    return shlex.join(sys.orig_argv)
+    """Return the command line as it was typed, without folders of this machine."""
+    words = ["python"]
+    for word in sys.orig_argv[1:]:
+        path = Path(word)
+        if path.is_relative_to(ROOT):
+            words.append(path.relative_to(ROOT).as_posix())
+        elif path.is_absolute():
+            words.append(path.name)
+        else:
+            words.append(word)
+    return shlex.join(words)
 
 
 def load() -> float | None:

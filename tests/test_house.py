@@ -506,3 +506,10 @@ def test_comments_and_docs_name_no_machine():
                 f"{path.name}:{n}" for n, line in enumerate(stream, 1) if marker.search(line)
             ]
     assert offending == []
+
+
+def test_kept_figures_name_commands_that_work_on_any_machine():
+    folder_of_a_machine = re.compile(r'"command": "[^\n]*(?:^|[\s"=\'])(?:/|[A-Za-z]:\\)\w')
+    for path in sorted((ROOT / "benchmarks" / "results").rglob("*.json")):
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            assert not folder_of_a_machine.search(line), f"{path.name}:{number}: {line.strip()}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from qtpy.QtCore import QObject
 from ...app.project.images_work import About, Suggested, export_work, suggest_work
 from ...app.review.decision_requests import DecisionOutcome, TakeBackRequest, WordRequest
 from ...app.session import Action, Session, job_kinds
-from ...app.work.driver import Job, show
+from ...app.work.driver import wait_until
 from ...app.work.model_store import ModelStore
 from ...batch.opened import OpenProject
 from ...batch.project_decisions import ProjectRegions
@@ -161,9 +160,7 @@ class AcrossImages(QObject):
 
 def _settled(images: Any, file: Path, work: Callable[..., Any]) -> Any:
     """Wait until the project, and what is being computed, is on the disk; then work on that."""
-    while not (images.keeper.is_idle and images.ahead.job.idle):
-        time.sleep(0.01)
-        show(Job())
+    wait_until(lambda: images.keeper.is_idle and images.ahead.job.idle)
     project = images.project
     if project is None or project.file != file:  # another one was opened meanwhile
         project = OpenProject.read(file)

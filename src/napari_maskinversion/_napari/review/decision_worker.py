@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
@@ -12,7 +11,7 @@ from qtpy.QtCore import QObject
 from ...app.review.decision_book import DecisionTask
 from ...app.review.decision_requests import DecisionOutcome, Request
 from ...app.session import Session, Topic, job_kinds
-from ...app.work.driver import Job, show
+from ...app.work.driver import Job, wait_until
 from ...base.errors import Cancelled
 from ...batch.project_decisions import ProjectRegions
 from ...review.stored_images import Summary
@@ -20,7 +19,6 @@ from ..workers.notify import inform, refuse
 from .review_keeper import ReviewKeeper
 
 _BUSY: Final = "Wait until the work before is over, or cancel it."
-_PAUSE: Final = 0.01  # seconds between two looks whether the project is on the disk
 
 
 class ProjectWriter(Protocol):
@@ -56,7 +54,7 @@ class DecisionWorker(Topic, QObject):
         self.after(self._ended, self._job.ended)
 
     def stop(self) -> None:
-        """Follow the session no more; decisions go on without the panel."""
+        """Stop following the session; decisions continue without the panel."""
         super().stop()
         self._forget()
 
@@ -191,9 +189,7 @@ class DecisionWorker(Topic, QObject):
 def save_decisions(task: DecisionTask, is_saved: Callable[[], bool]) -> DecisionTask:
     """Wait until the project is on the disk, then decide in files."""
     try:
-        while not is_saved():
-            time.sleep(_PAUSE)
-            show(Job())
+        wait_until(is_saved)
     except Cancelled:
         task.stopped = True
         return task

@@ -64,6 +64,7 @@ INTERVAL: Final = 0.1
 # drawing takes more than a 25th of the interval, updates come less often, but twice a second.
 LONGEST_INTERVAL: Final = 0.5
 DRAWING_SHARE: Final = 25
+_PAUSE: Final = 0.01  # seconds between two looks of `wait_until`
 
 _thread = threading.local()
 _QUEUES: WeakSet[TaskQueue] = WeakSet()
@@ -210,6 +211,13 @@ def show(value: object) -> None:
             return
         value, _thread.shown = value(), time.monotonic()
     _thread.queue.tell(task, value)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so; stop here if the task that runs in this thread has to."""
+    while not is_so():
+        time.sleep(_PAUSE)
+        show(Job)
 
 
 def _interval(task: Task) -> float:
