@@ -1,4 +1,4 @@
-"""What becomes of the images of a batch, whoever runs it: the command line or the panel."""
+"""What becomes of the images of a batch, run by the command line or the panel."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Results:
         return self.info.without_decisions is not self.info
 
     def without_decisions(self) -> Results:
-        """Return these results as they are ranked without what a review learned, bit for bit."""
+        """Return these results ranked without what a review learned, bit for bit."""
         if not self.has_decisions:
             return self
         rankings = [region.ranking and region.ranking.before for region in self.regions]

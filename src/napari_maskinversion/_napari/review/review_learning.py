@@ -128,11 +128,11 @@ class ReviewLearning(QObject):
         self._learning.start(rank, self._learned, failed=self._failed)
 
     def _rank_without(self, record: ResultRecord, note: str = "") -> None:
-        """Show the results as they are ranked without decisions."""
+        """Show the results ranked without decisions."""
         self.noted.emit(note)
         if record.results.has_decisions:
             work = partial(_rank_without_decisions, record.results, note)
-            # Where this fails, too, the user is told: to rank without decisions again fails again.
+            # No retry if this fails: it would fail again. A message says why.
             self._learning.start(work, self._learned)
 
     def train(self) -> None:

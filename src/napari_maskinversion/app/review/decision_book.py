@@ -67,7 +67,7 @@ class OpenReview:
         return self.state.accept_rows(rows)
 
     def take_back(self, step: Step) -> Step:
-        """Take back a step where nobody has decided again."""
+        """Take back a step, except where a later decision exists."""
         self._check(())
         return self.state.take_back(step)
 
@@ -207,7 +207,7 @@ class DecisionTask:
 class DecisionBook:
     """Decides about regions of any images, and tells everybody what was decided.
 
-    Only `DecisionTask.run` may be called in another thread than that of the open reviews.
+    Only `DecisionTask.run` may be called outside the thread of the open reviews.
     """
 
     changed: ClassVar[Signal] = Signal(DecisionOutcome)
@@ -261,11 +261,11 @@ class DecisionBook:
         return self.finish(task)
 
     def take_back(self, outcome: DecisionOutcome) -> DecisionOutcome:
-        """Take back an outcome, where nobody has decided again."""
+        """Take back an outcome, except where a later decision exists."""
         return self.apply(TakeBackRequest(outcome))
 
     def tell(self, state: ReviewState, step: Step) -> None:
-        """Tell everybody what the open review has decided by itself."""
+        """Report what was decided in the open review without a request."""
         for review in self._open:
             if review.state is state and step:
                 places = {SHOWN: review.place}

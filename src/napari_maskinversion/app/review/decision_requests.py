@@ -42,7 +42,7 @@ class ReviewActions(Protocol):
         """Accept a word wherever it is suggested so surely."""
 
     def take_back(self, step: Step) -> Step:
-        """Take back a step where nobody has decided again."""
+        """Take back a step, except where a later decision exists."""
 
 
 class Request(Protocol):
@@ -62,7 +62,7 @@ class Request(Protocol):
 
     @property
     def left_out_text(self) -> str:
-        """What is told of images that are left out, after their number."""
+        """What a message says of images that are left out, after their number."""
 
     def decide_in_review(self, name: str, review: ReviewActions) -> Step:
         """Decide in an open review."""
@@ -188,7 +188,7 @@ class WordRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TakeBackRequest:
-    """Take back an outcome where nobody has decided again."""
+    """Take back an outcome, except where a later decision exists."""
 
     outcome: DecisionOutcome
     needs_fresh: bool = field(default=False, init=False)
@@ -211,7 +211,7 @@ class TakeBackRequest:
     def regions_of(
         self, name: str, stored: Sequence[StoredRegion] | None
     ) -> Sequence[StoredRegion]:
-        """Return all regions: those of the step are among them."""
+        """Return all regions; they include the regions of the step."""
         if not stored:
             raise InputError(NOT_STORED)
         return stored

@@ -98,13 +98,13 @@ class JobSlot:
         *,
         # Takes what the work shows besides how far it is, such as a part of the answer
         news: Callable[[Any], object] | None = None,
-        # Takes the reason why there is no answer; without it, the user is told
+        # Takes the reason why there is no answer; without it, a message shows the reason
         failed: Callable[[str], object] | None = None,
         about: Sequence[Subject] = (),  # Besides what the kind is about
         discard: Callable[[Any], object] | None = None,  # Takes an answer that was dropped
         first: Job | None = None,  # What is shown until the work tells more
     ) -> bool:
-        """Start a job; return False if it is refused: another one goes on, or no panel is open."""
+        """Start a job; return False if it is refused: another one runs, or no panel is open."""
         runner = self._jobs.runner
         if runner is None or (self.kind.mode == "single" and self.busy):
             return False
@@ -132,7 +132,7 @@ class JobSlot:
     def cancel(self) -> None:
         """Stop at the next step; a job may still answer with what it has.
 
-        What was dropped and is still to be worked off goes on: nobody sees a Cancel for it.
+        A dropped job of a queue continues: no Cancel is shown for it.
         """
         if self._queue is not None:
             self._queue.stop(self._started)
@@ -157,7 +157,7 @@ class JobSlot:
         self._drop(late)
 
     def hear(self, task: Task, value: object) -> bool:
-        """Take what a job tells; return whether it goes on, and something of it was shown."""
+        """Take what a job reports; return whether it continues and something was shown."""
         started = self._started.get(task)
         if started is None:  # it was dropped
             return False
@@ -251,14 +251,14 @@ class Jobs:
                 slot.drop_those_of(runner)
 
     def close(self, runner: Runner) -> None:
-        """Drop all jobs of a panel that is closed; those of another panel go on."""
+        """Drop all jobs of a closed panel; jobs of another panel continue."""
         if runner in self._runners:
             self._runners.remove(runner)
         for slot in list(self._slots.values()):
             slot.drop_those_of(runner)
 
     def hear(self, task: Task, value: object) -> bool:
-        """Take what a job tells; return whether it goes on, and something of it was shown."""
+        """Take what a job reports; return whether it continues and something was shown."""
         return any(slot.hear(task, value) for slot in list(self._slots.values()))
 
     def drop_outdated(self, *_: object) -> None:
@@ -267,5 +267,5 @@ class Jobs:
             slot.drop_outdated()
 
     def now(self, subjects: Sequence[Subject]) -> list[object]:
-        """Return what jobs may be about, as it is now."""
+        """Return the current values of what jobs may be about."""
         return [subject(self._models) for subject in subjects]

@@ -1,4 +1,4 @@
-"""What a job may be about. Two values are equal while an answer about one holds for the other."""
+"""What a job may be about: two values are equal if an answer about one is right for the other."""
 
 from __future__ import annotations
 
